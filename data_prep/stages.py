@@ -1,0 +1,147 @@
+"""A stage: a folder of results that is made once, goes on after a kill, and knows its inputs.
+
+A stage works in FOLDER.work and renames it to FOLDER when all of it is there. Both hold stage.json:
+what the result depends on. Workers, addresses and paths are no part of that.
+"""
+
+import fcntl
+import json
+import logging
+import platform
+import shutil
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from mlmdist.errors import ConfigError, DataError
+from mlmdist.files import TEMPORARY_MARK, sync_folder, write_json
+
+log = logging.getLogger(__name__)
+
+STAMP_NAME = "stage.json"
+LIBRARIES = ("numpy", "sentencepiece", "sentencex", "rensa", "google-crc32c")
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What the bytes of a stage's result depend on."""
+
+    settings: dict[str, Any]
+    inputs: Any
+    versions: dict[str, str]
+
+
+def stamp(settings: dict[str, Any], inputs: Any) -> Stamp:
+    """The stamp of a stage with these settings and inputs, under the libraries that run now."""
+    versions = {name: version(name) for name in LIBRARIES}
+    versions |= {"python": platform.python_version(), "unicode": unicodedata.unidata_version}
+    plain = json.loads(json.dumps({"settings": settings, "inputs": inputs}))
+    return Stamp(versions=versions, **plain)
+
+
+def open_stage(folder: Path, wanted: Stamp, *, overwrite: bool) -> Path | None:
+    """The folder to work in, with what an earlier try left; None if the result is there.
+
+    Raises DataError if another result stands in `folder`, or parts made by other library versions
+    wait to be continued, unless `overwrite`.
+    """
+    found = read_stamp(folder)
+    if found and _same_task(found, wanted):
+        log.info("%s is there and its inputs are unchanged: skipped", folder)
+        return None
+    if folder.exists() and not overwrite:
+        raise DataError(
+            f"{folder}: holds the result of other settings or inputs "
+            f"({_difference(found, wanted)}); choose another output=, or say --overwrite"
+        )
+    return _work_folder(folder, wanted, overwrite=overwrite)
+
+
+def _work_folder(folder: Path, wanted: Stamp, *, overwrite: bool) -> Path:
+    work = folder.with_name(folder.name + ".work")
+    left = read_stamp(work)
+    if left and _same_task(left, wanted) and left.versions != wanted.versions and not overwrite:
+        raise DataError(
+            f"{work}: its parts were made by other versions ({_difference(left, wanted)}); "
+            "install those versions to go on, or say --overwrite to start again"
+        )
+    if left == wanted:
+        log.info("%s: going on with what an earlier try left", work)
+    else:
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        write_json(work / STAMP_NAME, asdict(wanted))
+    for leftover in work.rglob(f"*{TEMPORARY_MARK}*"):
+        leftover.unlink()
+    return work
+
+
+def finish_stage(work: Path) -> Path:
+    """Make the work folder the result, in place of a result that was there; its path."""
+    folder = work.with_name(work.name.removesuffix(".work"))
+    old = folder.with_name(folder.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    sync_folder(work)
+    work.rename(folder)
+    sync_folder(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)
+    return folder
+
+
+def read_stamp(folder: Path) -> Stamp | None:
+    """The stamp of a stage's folder; None if it has none that can be read."""
+    try:
+        return Stamp(**json.loads((folder / STAMP_NAME).read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+@contextmanager
+def locked(output: Path) -> Iterator[None]:
+    """Hold `output` against a second program; raises ConfigError if one holds it."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        file = (output / ".lock").open("w")
+    except OSError as error:
+        raise ConfigError(f"output={output}: cannot be written ({error.strerror})") from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigError(
+                f"output={output}: another program works in it; wait for it or choose another"
+            ) from None
+        yield
+
+
+def _same_task(one: Stamp, other: Stamp) -> bool:
+    return (one.settings, one.inputs) == (other.settings, other.inputs)
+
+
+def _difference(found: Stamp | None, wanted: Stamp) -> str:
+    """Which settings differ, as `key: there / here`."""
+    if found is None:
+        return f"it has no {STAMP_NAME}"
+    there, here = _flat(asdict(found)), _flat(asdict(wanted))
+    keys = [key for key in sorted(there | here) if there.get(key) != here.get(key)]
+    shown = [f"{key}: {there.get(key)!r} there, {here.get(key)!r} here" for key in keys[:3]]
+    return "; ".join(shown) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
+
+
+def _flat(value: Any, path: str = "") -> dict[str, Any]:
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    else:
+        return {path: value}
+    flat: dict[str, Any] = {}
+    for key, inner in items:
+        flat |= _flat(inner, f"{path}.{key}" if path else str(key))
+    return flat

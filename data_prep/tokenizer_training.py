@@ -1,0 +1,96 @@
+"""Training a SentencePiece tokenizer whose ids 0 to 4 are BERT's special tokens."""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import sentencepiece
+
+from data_prep.config import TokenizerTraining
+from data_prep.documents import Document
+from mlmdist.errors import ConfigError, DataError
+from mlmdist.files import write_json
+from mlmdist.rng import hash64
+from mlmdist.tokenizer import META_NAME, MODEL_NAME, SPECIAL_TOKENS, Tokenizer, normalize
+
+MAX_LINE_BYTES = 4192  # SentencePiece leaves out longer lines without a word
+SHARE_UNIT = 1 << 32
+
+
+def train_tokenizer(
+    documents: Iterable[Document], num_chars: int, config: TokenizerTraining, folder: Path
+) -> Tokenizer:
+    """A tokenizer trained on `documents` (`num_chars` characters in all), written to `folder`.
+
+    One thread: with more, the order of equal pieces depends on their number. Raises ConfigError if
+    the text cannot give so many pieces, DataError if there is no text.
+    """
+    pad, unk, cls, sep, mask = SPECIAL_TOKENS
+    prefix = folder / Path(MODEL_NAME).stem
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=_lines(documents, num_chars, config),
+            model_prefix=str(prefix),
+            model_type=config.kind,
+            vocab_size=config.vocab_size,
+            character_coverage=config.character_coverage,
+            byte_fallback=config.byte_fallback,
+            normalization_rule_name="identity",
+            split_digits=True,
+            **{"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3},
+            **{"pad_piece": pad, "unk_piece": unk, "bos_piece": cls, "eos_piece": sep},
+            control_symbols=[mask],
+            max_sentence_length=MAX_LINE_BYTES,
+            num_threads=1,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise _explained(error, config) from None
+    prefix.with_suffix(".vocab").unlink()
+    tokenizer = Tokenizer(sentencepiece.SentencePieceProcessor(model_file=f"{prefix}.model"))
+    write_json(
+        folder / META_NAME, {"hash": tokenizer.hash, "vocab_size": len(tokenizer.pieces)}
+    )
+    return tokenizer
+
+
+def _explained(error: RuntimeError, config: TokenizerTraining) -> Exception:
+    """SentencePiece's error as one that says what to do."""
+    reason = str(error)
+    limit = re.search(r"value <= (\d+)", reason)
+    if "Vocabulary size" in reason or "vocab_size" in reason.lower():
+        way_out = f"at most {limit[1]} pieces" if limit else "fewer pieces"
+        return ConfigError(
+            f"tokenizer.vocab_size={config.vocab_size}: the text gives {way_out}; "
+            "ask for less, or give more text"
+        )
+    return DataError(f"SentencePiece cannot be trained: {' '.join(reason.split())}")
+
+
+def _lines(
+    documents: Iterable[Document], num_chars: int, config: TokenizerTraining
+) -> Iterator[str]:
+    """The paragraphs of the documents chosen by hash, in pieces that SentencePiece takes."""
+    chosen_below = SHARE_UNIT * min(config.sample_chars, num_chars) // max(num_chars, 1)
+    given = 0
+    for document in documents:
+        if hash64("tokenizer.sample", config.seed, document.id) % SHARE_UNIT >= chosen_below:
+            continue
+        for paragraph in document.paragraphs:
+            for piece in _pieces(normalize(paragraph)):
+                given += 1
+                yield piece
+    if not given:
+        raise DataError("the cleaned documents hold no text: nothing to train a tokenizer on")
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text in runs of at most MAX_LINE_BYTES, cut at spaces where there are some."""
+    limit = MAX_LINE_BYTES // 4  # a character is at most four bytes
+    while len(text) > limit:
+        space = text.rfind(" ", 1, limit)
+        end = space if space > 0 else limit
+        yield text[:end]
+        text = text[end:].lstrip(" ")
+    if text:
+        yield text

@@ -1,0 +1,71 @@
+"""The `mlmdist` command: what is done with a run after, or besides, its training."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from mlmdist import logs
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a subcommand; the process's exit code comes back (mlmdist/errors.py)."""
+    options = _parser().parse_intermixed_args(arguments)
+    logs.set_up()
+    return logs.run_command(lambda: options.run(options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="mlmdist", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_export(commands)
+    _add_fill(commands)
+    return parser
+
+
+def _add_export(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    text = "checkpoint -> Hugging Face directory, reloaded and compared before it counts"
+    parser = commands.add_parser("export", help=text, description=text)
+    parser.add_argument("source", type=Path, metavar="RUN", help="run folder or checkpoint")
+    parser.add_argument("out", type=Path, metavar="DIR", help="directory to make")
+    parser.add_argument(
+        "--lines",
+        type=Path,
+        metavar="FILE",
+        help="text whose token ids are compared, line by line; default: held-out windows",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace an earlier export")
+    parser.set_defaults(run=_export)
+
+
+def _add_fill(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    text = "what the model puts at each [MASK] of a text"
+    parser = commands.add_parser("fill", help=text, description=text)
+    parser.add_argument(
+        "model", type=Path, metavar="MODEL", help="run, checkpoint or Hugging Face directory"
+    )
+    parser.add_argument("text", metavar="TEXT", help='"The capital of France is [MASK]."')
+    parser.add_argument("--top-k", type=int, default=5, help="answers a blank (default 5)")
+    parser.set_defaults(run=_fill)
+
+
+def _export(options: argparse.Namespace) -> None:
+    from mlmdist.export.directory import export
+
+    print(export(options.source, options.out, lines=options.lines, overwrite=options.overwrite))
+
+
+def _fill(options: argparse.Namespace) -> None:
+    from mlmdist.scoring.fill import fill
+    from mlmdist.scoring.model import open_model
+
+    blanks = fill(open_model(options.model), options.text, options.top_k)
+    for number, answers in enumerate(blanks, 1):
+        if len(blanks) > 1:
+            print(f"blank {number}")
+        for answer in answers:
+            print(f"{answer.score:.4f}  {answer.token_str:<16}  {answer.sequence}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

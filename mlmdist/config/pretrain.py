@@ -1,0 +1,214 @@
+"""What a pretraining run is: every value a user sets, with its default and its meaning."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveInt, model_validator
+
+from mlmdist.config.loading import Section
+
+Share = Annotated[float, Field(ge=0, le=1)]
+NUM_SPECIAL_POSITIONS = 3  # [CLS] A [SEP] B [SEP]
+
+
+class Order(Section):
+    """In which order the windows of an epoch are read (mlmdist/data/order.py)."""
+
+    kind: Literal["windowed", "global"] = "windowed"
+    """`windowed` reads whole blocks; `global` permutes all windows and needs the set local."""
+
+    lanes: PositiveInt = 1
+    """Parts of the set read side by side; for shared storage choose it so that 16 * lanes divides
+    the global batch, and each block is read by one node."""
+
+    group_blocks: PositiveInt = 16
+    """Blocks whose windows are mixed with one another."""
+
+
+class Mask(Section):
+    """Which tokens are predicted, and what stands in their place (mlmdist/data/masks.py)."""
+
+    rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    """Share of a row's tokens, specials counted, that is predicted."""
+
+    unit: Literal["token", "word"] = "token"
+    """What is chosen as a whole."""
+
+    mask_share: Share = 0.8
+    """Share of the chosen tokens that becomes [MASK]."""
+
+    random_share: Share = 0.1
+    """Share that becomes a random ordinary token; the rest is left as it is."""
+
+    exact: bool = True
+    """True: the same count in every row of a length. False: each token by its own coin."""
+
+    static: bool = False
+    """True: the mask of epoch 0 in every epoch, for comparison."""
+
+    @model_validator(mode="after")
+    def _shares_fit(self) -> "Mask":
+        if self.mask_share + self.random_share > 1:
+            raise ValueError("mask_share + random_share must be at most 1")
+        return self
+
+
+class Data(Section):
+    """The shard sets and how rows are made of them."""
+
+    train: Path
+    """Shard set trained on: a folder with manifest.json, written by `data_prep shards`."""
+
+    held_out: Path | None = None
+    """Shard set evaluated on."""
+
+    tokenizer: Path
+    """Tokenizer folder, written by `data_prep tokenizer`; must be the one the shards name."""
+
+    pair: Literal["nsp", "sop", "none"] = "nsp"
+    """Second task: next sentence, sentence order, or none."""
+
+    order: Order = Order()
+    mask: Mask = Mask()
+
+    prefetch_batches: PositiveInt = 4
+    """Batches made ahead by a thread while the model computes."""
+
+
+class Model(Section):
+    """The encoder's shape; defaults are BERT-base's (Devlin et al. 2019, section 3)."""
+
+    num_layers: PositiveInt = 12
+    width: PositiveInt = 768
+    num_heads: PositiveInt = 12
+    intermediate: PositiveInt | None = None
+    """Width of the feed-forward layer; default 4 * width."""
+
+    max_positions: PositiveInt = 512
+    """Longest row, [CLS] and [SEP] counted."""
+
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    attention_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    initializer_range: Annotated[float, Field(gt=0)] = 0.02
+    """Standard deviation of the normal distribution new weights are drawn from."""
+
+    layer_norm_eps: Annotated[float, Field(gt=0)] = 1e-12
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> "Model":
+        if self.width % self.num_heads:
+            raise ValueError(
+                f"num_heads={self.num_heads} must divide width={self.width}; "
+                f"width {self.width // self.num_heads * self.num_heads} or "
+                f"{(self.width // self.num_heads + 1) * self.num_heads} would do"
+            )
+        return self
+
+    @property
+    def feed_forward_width(self) -> int:
+        """Width between the two matrices of a feed-forward layer."""
+        return self.intermediate or 4 * self.width
+
+
+class Optimizer(Section):
+    """AdamW (Loshchilov and Hutter 2019), without decay on biases and LayerNorm, as BERT."""
+
+    name: Literal["adamw", "sgd"] = "adamw"
+    """`sgd`, without momentum, is there to compare gradients between set-ups (law L1)."""
+
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-4
+    betas: tuple[Share, Share] = (0.9, 0.999)
+    eps: Annotated[float, Field(gt=0)] = 1e-6
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    clip: Annotated[float, Field(ge=0)] = 1.0
+    """Largest norm of the global gradient; 0 does not clip."""
+
+
+class Schedule(Section):
+    """Learning rate by step: linear from 0 to the peak, then linear down."""
+
+    warmup: Share = 0.1
+    """Share of the steps that warm up."""
+
+    final: Share = 0.0
+    """Share of the peak that is left at the last step."""
+
+
+class Train(Section):
+    """How much is trained, and how the work is cut."""
+
+    steps: PositiveInt
+    """Optimizer steps of the run."""
+
+    global_batch: PositiveInt
+    """Rows an optimizer step sees, over all ranks and micro-batches."""
+
+    micro_batch: PositiveInt
+    """Rows a rank computes at once; gradients accumulate over as many as it takes."""
+
+    precision: Literal["fp32", "bf16"] = "bf16"
+    """Number format of matrix work; weights and optimizer state are kept in fp32."""
+
+    zero_stage: Literal[0, 1, 2, 3] = 1
+    """DeepSpeed's ZeRO stage: 1 shards optimizer state, 2 gradients too, 3 weights too."""
+
+    threads: Annotated[int, Field(ge=0)] = 0
+    """CPU threads a rank; 0 shares the machine's cores among its ranks. A resume to the bit on CPU
+    needs the same number, so the number is kept with the run."""
+
+
+class Every(Section):
+    """What the loop does between steps."""
+
+    log: PositiveInt = 10
+    evaluate: PositiveInt = 500
+    save: PositiveInt = 500
+    keep: PositiveInt = 3
+    """Checkpoints kept, newest first."""
+
+
+class Limits(Section):
+    """After how long a wait becomes an error (law T3)."""
+
+    peer_seconds: Annotated[float, Field(gt=0)] = 60.0
+    """A rank not heard of for so long is lost (exit code 11)."""
+
+    hang_seconds: Annotated[float, Field(gt=0)] = 600.0
+    """A rank that lives without progress for so long hangs (exit code 12)."""
+
+    start_seconds: Annotated[float, Field(gt=0)] = 600.0
+    """How long ranks wait for one another at the start; longer than a pod's restart back-off."""
+
+
+class Tracking(Section):
+    """Where the run is shown besides its own metrics.jsonl."""
+
+    enabled: bool = True
+    uri: str | None = None
+    """MLflow tracking URI; default MLFLOW_TRACKING_URI, then sqlite:///mlruns.db."""
+
+    experiment: str = "mlmdist"
+    name: str | None = None
+    """Name of the MLflow run; default the run folder's name."""
+
+    timeout_seconds: Annotated[float, Field(gt=0)] = 10.0
+    """The longest that the end of training waits for the tracking server."""
+
+
+class Pretrain(Section):
+    """A pretraining recipe: `deepspeed launch/pretrain.py --config FILE [key=value ...]`."""
+
+    run: Path
+    """Run folder: config.yaml, metrics.jsonl, checkpoints/, latest, DONE."""
+
+    seed: int = 0
+    """Seed of weights, order, pairs, masks and dropout; 0 is a seed like any other."""
+
+    data: Data
+    model: Model = Model()
+    train: Train
+    optimizer: Optimizer = Optimizer()
+    schedule: Schedule = Schedule()
+    every: Every = Every()
+    limits: Limits = Limits()
+    tracking: Tracking = Tracking()

@@ -1,0 +1,112 @@
+"""From the cells of a batch to the micro-batches of a rank: read, pair, lay out, mask, cut."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from jaxtyping import Int64
+
+from mlmdist.config import pretrain as config
+from mlmdist.data.batch import MicroBatch, StepBatch, Stream, filler, lay_out
+from mlmdist.data.masks import Masked, mask_stream, rate_at
+from mlmdist.data.order import CELL_ROWS, Order
+from mlmdist.data.pairs import UNLABELLED, Spans, pair
+from mlmdist.data.reader import Reader, Windows
+from mlmdist.data.runs import pointers, ranges
+from mlmdist.data.sequence import Cells
+from mlmdist.shards import ShardSet
+from mlmdist.tokenizer import Vocabulary
+
+
+@dataclass(frozen=True)
+class Assembler:
+    """What makes rows of one corpus; `seed` is that of pairs and masks."""
+
+    shards: ShardSet
+    order: Order
+    reader: Reader
+    vocabulary: Vocabulary
+    data: config.Data
+    mask: config.Mask
+    seed: int
+
+    def step(self, number: int, cells: Cells, num_micro_batches: int) -> StepBatch:
+        """Batch `number` of a rank, from the rows of `cells`, near-equally cut."""
+        rows = int((cells.stop - cells.first).sum())
+        bounds = [part * rows // num_micro_batches for part in range(num_micro_batches + 1)]
+        micro_batches = self._rows(number, cells, bounds) if rows else []
+        filled = [filler(self.vocabulary)] * (num_micro_batches - len(micro_batches))
+        return StepBatch(
+            number=number,
+            micro_batches=micro_batches + filled,
+            num_labels=sum(len(micro.labels) for micro in micro_batches),
+            num_pairs=sum(_num_labelled(micro.pair_labels) for micro in micro_batches),
+            num_tokens=sum(len(micro.tokens) for micro in micro_batches),
+        )
+
+    def pairs(self, cells: Cells) -> tuple[Windows, Spans]:
+        """The windows of whole cells and what rows are made of them."""
+        sizes = self.order.cell_rows(cells.number)
+        blocks, rows = self._places(cells, sizes)
+        windows = self.reader.windows(
+            np.repeat(cells.corpus, sizes), blocks, rows, np.repeat(cells.epoch, sizes)
+        )
+        capacity = self.shards.manifest.max_seq_len - config.NUM_SPECIAL_POSITIONS
+        return windows, pair(self.data.pair, windows, pointers(sizes), self.seed, capacity)
+
+    def _rows(self, number: int, cells: Cells, bounds: list[int]) -> list[MicroBatch]:
+        """Micro-batches of the rows [bounds[i], bounds[i + 1]); empty ones are left out."""
+        windows, spans = self.pairs(cells)
+        starts = pointers(self.order.cell_rows(cells.number))[:-1]
+        kept = spans.take(ranges(starts + cells.first, cells.stop - cells.first))
+        stream = lay_out(windows, kept, self.vocabulary)
+        masked = mask_stream(
+            stream,
+            windows,
+            self.mask,
+            self.vocabulary,
+            seed=self.seed,
+            rate=rate_at(self.mask, number),
+        )
+        return [
+            _cut(stream, masked, kept, windows, first, stop)
+            for first, stop in pairwise(bounds)
+            if first < stop
+        ]
+
+    def _places(
+        self, cells: Cells, sizes: Int64[np.ndarray, "cells"]
+    ) -> tuple[Int64[np.ndarray, "rows"], Int64[np.ndarray, "rows"]]:
+        """(block, row in the block) of every row of the cells."""
+        positions = ranges(cells.number * CELL_ROWS, sizes).astype(np.uint64)
+        epoch = np.repeat(cells.epoch, sizes)
+        blocks, rows = np.zeros((2, len(positions)), dtype=np.int64)
+        for one in np.unique(cells.epoch).tolist():
+            here = epoch == one
+            blocks[here], rows[here] = self.order.windows(one, positions[here])
+        return blocks, rows
+
+
+def _cut(
+    stream: Stream, masked: Masked, spans: Spans, windows: Windows, first: int, stop: int
+) -> MicroBatch:
+    """Rows [first, stop) of a stream."""
+    begin, end = stream.ptr[first], stream.ptr[stop]
+    low, high = np.searchsorted(masked.index, [begin, end])
+    window = spans.first_window[first:stop]
+    parts = (windows.corpus, windows.document_id, windows.window_number, windows.epoch)
+    return MicroBatch(
+        tokens=masked.tokens[begin:end],
+        segments=stream.segments[begin:end],
+        positions=stream.positions[begin:end],
+        cu_lengths=(stream.ptr[first : stop + 1] - begin).astype(np.int32),
+        masked_index=masked.index[low:high] - begin,
+        labels=masked.labels[low:high],
+        pair_labels=spans.labels[first:stop],
+        weights=np.ones(stop - first, dtype=np.int64),
+        sample_ids=np.stack([part[window] for part in parts], axis=1),
+    )
+
+
+def _num_labelled(pair_labels: Int64[np.ndarray, "rows"]) -> int:
+    return int(np.count_nonzero(pair_labels != UNLABELLED))

@@ -1,0 +1,123 @@
+"""A batch: rows as one stream of tokens without padding, special tokens in (law P3).
+
+`lay_out` turns pairs into a stream; a `MicroBatch` is a run of its rows with the mask in place.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int32, Int64, UInt64
+
+from mlmdist.data.pairs import UNLABELLED, Spans
+from mlmdist.data.reader import Windows
+from mlmdist.data.runs import pointers, ranges
+from mlmdist.tokenizer import Vocabulary
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Rows `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]` end to end, before masking."""
+
+    tokens: Int64[np.ndarray, "total"]
+    segments: Int64[np.ndarray, "total"]
+    """0 over [CLS] A [SEP], 1 over B [SEP]."""
+
+    positions: Int64[np.ndarray, "total"]
+    """Place inside the row."""
+
+    ptr: Int64[np.ndarray, "rows_plus_1"]
+    """Row r is `ptr[r]` to `ptr[r + 1]`."""
+
+    source: Int64[np.ndarray, "total"]
+    """Which token of the windows stands here; -1 for [CLS] and [SEP]."""
+
+    first_places: Int64[np.ndarray, "segments"]
+    """Places of the first token of each A and each B, ascending."""
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """What a model computes at once; `total` counts tokens, specials included."""
+
+    tokens: Int64[np.ndarray, "total"]
+    """Ids with [MASK] and random words in place."""
+
+    segments: Int64[np.ndarray, "total"]
+    positions: Int64[np.ndarray, "total"]
+    cu_lengths: Int32[np.ndarray, "rows_plus_1"]
+    """Row r is `cu_lengths[r]` to `cu_lengths[r + 1]`."""
+
+    masked_index: Int64[np.ndarray, "masked"]
+    """Places in the stream that are predicted, ascending."""
+
+    labels: Int64[np.ndarray, "masked"]
+    """The original id at each of them."""
+
+    pair_labels: Int64[np.ndarray, "rows"]
+    """0 true continuation or in order, 1 not, -100 no label."""
+
+    weights: Int64[np.ndarray, "rows"]
+    """1; 0 for a row that only fills up."""
+
+    sample_ids: UInt64[np.ndarray, "rows 4"]
+    """(corpus, document, window number, epoch) of the window that A is from."""
+
+
+@dataclass(frozen=True)
+class StepBatch:
+    """A rank's part of a global batch; counts leave out rows that only fill up."""
+
+    number: int
+    micro_batches: list[MicroBatch]
+    num_labels: int
+    """Masked tokens."""
+
+    num_pairs: int
+    """Rows with a pair label."""
+
+    num_tokens: int
+
+
+def lay_out(windows: Windows, spans: Spans, vocabulary: Vocabulary) -> Stream:
+    """The stream of the rows that `spans` describes."""
+    first_length = spans.first_stop - spans.first_start
+    second_length = spans.second_stop - spans.second_start
+    has_second = spans.second_window >= 0
+    halves = np.stack([first_length + 2, np.where(has_second, second_length + 1, 0)], axis=1)
+    ptr = pointers(halves.sum(axis=1))
+    first_places, second_places = ptr[:-1] + 1, ptr[:-1] + first_length + 2
+    source = np.full(ptr[-1], -1)
+    source[ranges(first_places, first_length)] = ranges(
+        windows.ptr[spans.first_window] + spans.first_start, first_length
+    )
+    source[ranges(second_places, second_length)] = ranges(
+        windows.ptr[spans.second_window] + spans.second_start, second_length
+    )
+    tokens = np.where(source >= 0, windows.tokens[source], vocabulary.sep_id)
+    tokens[ptr[:-1]] = vocabulary.cls_id
+    both = np.stack([first_places, second_places], axis=1).ravel()
+    kept = np.stack([first_length > 0, second_length > 0], axis=1).ravel()
+    return Stream(
+        tokens=tokens,
+        segments=np.repeat(np.tile([0, 1], len(halves)), halves.ravel()),
+        positions=np.arange(ptr[-1]) - np.repeat(ptr[:-1], np.diff(ptr)),
+        ptr=ptr,
+        source=source,
+        first_places=both[kept],
+    )
+
+
+def filler(vocabulary: Vocabulary) -> MicroBatch:
+    """One row [CLS] [SEP] of weight 0 without labels: for a rank that has no row left."""
+    nothing = np.zeros(0, dtype=np.int64)
+    return MicroBatch(
+        tokens=np.array([vocabulary.cls_id, vocabulary.sep_id]),
+        segments=np.zeros(2, dtype=np.int64),
+        positions=np.arange(2),
+        cu_lengths=np.array([0, 2], dtype=np.int32),
+        masked_index=nothing,
+        labels=nothing,
+        pair_labels=np.array([UNLABELLED]),
+        weights=np.zeros(1, dtype=np.int64),
+        sample_ids=np.zeros((1, 4), dtype=np.uint64),
+    )

@@ -1,0 +1,213 @@
+"""Masks: which tokens are predicted, and what stands in their place (laws M1, M2, M3).
+
+A token's priority is a hash of (seed, epoch, its own window, its offset), so a mask does not depend
+on rank, worker or batch, and a higher rate takes the same tokens and more. Devlin et al. 2019,
+section 3.1 and A.1: 15 % of a row; of these 80 % [MASK], 10 % a random word, 10 % unchanged.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Int64, UInt64
+
+from mlmdist.config import pretrain as config
+from mlmdist.data.batch import Stream
+from mlmdist.data.reader import Windows
+from mlmdist.data.runs import pointers
+from mlmdist.rng import absorb_array, hash64
+from mlmdist.tokenizer import Vocabulary
+
+MASK_VERSION = 1
+MILLION = 1_000_000
+NEVER = np.uint64(0xFFFFFFFFFFFFFFFF)  # the priority of what may not be chosen
+
+
+@dataclass(frozen=True)
+class Masked:
+    """A stream's tokens with the mask in place, the places chosen, and what stood there."""
+
+    tokens: Int64[np.ndarray, "total"]
+    index: Int64[np.ndarray, "masked"]
+    labels: Int64[np.ndarray, "masked"]
+
+
+@dataclass(frozen=True)
+class Units:
+    """What is chosen as a whole: runs of places, each inside one segment of one row."""
+
+    of_place: Int64[np.ndarray, "total"]
+    """Which unit each place is part of; -1 for special tokens."""
+
+    first_place: Int64[np.ndarray, "units"]
+    row: Int64[np.ndarray, "units"]
+    size: Int64[np.ndarray, "units"]
+    """Places of the unit that may be chosen."""
+
+
+def rate_at(mask: config.Mask, batch_number: int) -> int:  # noqa: ARG001 (a fixed rate, for now)
+    """The share of tokens predicted in a batch, in millionths."""
+    return round(mask.rate * MILLION)
+
+
+def num_targets(lengths: Int64[np.ndarray, "rows"], rate: int) -> Int64[np.ndarray, "rows"]:
+    """Tokens to predict in rows of these lengths: rate * length, halves rounded up, at least 1.
+
+    `rate` is in millionths; [CLS] and [SEP] count in a length, as in Google's BERT.
+    """
+    return np.maximum(1, (2 * rate * lengths + MILLION) // (2 * MILLION))
+
+
+def mask_stream(
+    stream: Stream,
+    windows: Windows,
+    mask: config.Mask,
+    vocabulary: Vocabulary,
+    *,
+    seed: int,
+    rate: int,
+) -> Masked:
+    """Choose the places to predict, `rate` millionths of each row's tokens, and replace them.
+
+    Special tokens, [UNK] and the repeated head of a window are never chosen. A row gets at most
+    `num_targets` of them, with `unit: token` exactly so many if it has them.
+    """
+    epoch = windows.epoch * np.uint64(not mask.static)
+    candidate = _candidates(stream, windows, vocabulary)
+    priority = _hashes("mask priority", seed, epoch, stream, windows)
+    if mask.unit == "word":
+        chosen = _choose_words(stream, windows, mask, candidate, priority, rate)
+    elif mask.exact:
+        chosen = _lowest(stream, np.where(candidate, priority, NEVER), rate)
+    else:
+        chosen = candidate & (priority < _threshold(rate))
+    index = np.flatnonzero(chosen)
+    hashes = _hashes("mask replacement", seed, epoch, stream, windows, index)
+    tokens = stream.tokens.copy()
+    labels = tokens[index]
+    tokens[index] = _replacements(hashes, labels, mask, vocabulary)
+    return Masked(tokens, index, labels)
+
+
+def _candidates(
+    stream: Stream, windows: Windows, vocabulary: Vocabulary
+) -> Bool[np.ndarray, "total"]:
+    """Ordinary tokens that are not context repeated from the window before."""
+    special = np.zeros(vocabulary.size, dtype=np.bool_)
+    special[[*vocabulary.special_ids, vocabulary.unk_id]] = True
+    target = ~special[windows.tokens]
+    target &= _offsets(windows) >= np.repeat(windows.repeated, windows.lengths)
+    return (stream.source >= 0) & target[stream.source]
+
+
+def _offsets(windows: Windows) -> Int64[np.ndarray, "total"]:
+    return np.arange(windows.ptr[-1]) - np.repeat(windows.ptr[:-1], windows.lengths)
+
+
+def _hashes(
+    purpose: str,
+    seed: int,
+    epoch: UInt64[np.ndarray, "windows"],
+    stream: Stream,
+    windows: Windows,
+    places: Int64[np.ndarray, "places"] | None = None,
+) -> UInt64[np.ndarray, "places"]:
+    """A hash of (seed, epoch, document, window number, offset) for each place (default: all).
+
+    What a special token gets has no meaning.
+    """
+    source = stream.source if places is None else stream.source[places]
+    state = absorb_array(hash64(purpose, seed), epoch)
+    state = absorb_array(absorb_array(state, windows.document_id), windows.window_number)
+    window = np.repeat(np.arange(len(state)), windows.lengths)[source]
+    offset = (source - windows.ptr[window]).astype(np.uint64)
+    return absorb_array(state[window], offset)
+
+
+def _lowest(
+    stream: Stream, priority: UInt64[np.ndarray, "total"], rate: int
+) -> Bool[np.ndarray, "total"]:
+    """The places of the lowest priorities of each row, as many as its length and `rate` ask."""
+    lengths = np.diff(stream.ptr)
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    table = np.full((len(lengths), int(lengths.max())), NEVER)
+    table[row, stream.positions] = priority
+    table.sort(axis=1)
+    limit = table[np.arange(len(lengths)), num_targets(lengths, rate) - 1]
+    return (priority <= limit[row]) & (priority != NEVER)
+
+
+def _choose_words(
+    stream: Stream,
+    windows: Windows,
+    mask: config.Mask,
+    candidate: Bool[np.ndarray, "total"],
+    priority: UInt64[np.ndarray, "total"],
+    rate: int,
+) -> Bool[np.ndarray, "total"]:
+    """Whole words; a word has the priority of its first token."""
+    units = _words(stream, windows, candidate)
+    unit_priority = priority[units.first_place]
+    if mask.exact:
+        taken = _walk(units, unit_priority, num_targets(np.diff(stream.ptr), rate))
+    else:
+        taken = unit_priority < _threshold(rate)
+    return candidate & np.append(taken, False)[units.of_place]
+
+
+def _words(stream: Stream, windows: Windows, candidate: Bool[np.ndarray, "total"]) -> Units:
+    """The words of the stream; a segment's first token starts one in any case."""
+    ordinary = stream.source >= 0
+    starts = ordinary & windows.word_start[stream.source]
+    starts[stream.first_places] = True
+    first_place = np.flatnonzero(starts)
+    of_place = np.where(ordinary, np.cumsum(starts) - 1, -1)
+    return Units(
+        of_place=of_place,
+        first_place=first_place,
+        row=np.searchsorted(stream.ptr, first_place, "right") - 1,
+        size=np.bincount(of_place[candidate], minlength=len(first_place)),
+    )
+
+
+def _walk(
+    units: Units, priority: UInt64[np.ndarray, "units"], wanted: Int64[np.ndarray, "rows"]
+) -> Bool[np.ndarray, "units"]:
+    """Per row, take units by ascending priority, passing over those that no longer fit."""
+    order = np.lexsort((priority, units.row))
+    counts = np.bincount(units.row, minlength=len(wanted))
+    ptr = pointers(counts)
+    sizes = units.size[order]
+    taken = np.zeros(len(order), dtype=np.bool_)
+    left = wanted.copy()
+    active = np.flatnonzero(counts)
+    step = 0
+    while active.size:
+        place = ptr[active] + step
+        fits = (sizes[place] > 0) & (sizes[place] <= left[active])
+        taken[order[place[fits]]] = True
+        left[active[fits]] -= sizes[place[fits]]
+        step += 1
+        active = active[(left[active] > 0) & (counts[active] > step)]
+    return taken
+
+
+def _replacements(
+    hashes: UInt64[np.ndarray, "masked"],
+    original: Int64[np.ndarray, "masked"],
+    mask: config.Mask,
+    vocabulary: Vocabulary,
+) -> Int64[np.ndarray, "masked"]:
+    """[MASK], a random ordinary token or the original: high bits say which, low bits the token."""
+    share = ((hashes >> np.uint64(32)) * np.uint64(MILLION)) >> np.uint64(32)
+    words = np.uint64(len(vocabulary.drawable))
+    drawn = ((hashes & np.uint64(0xFFFFFFFF)) * words) >> np.uint64(32)
+    random = vocabulary.drawable[drawn.astype(np.int64)]
+    mask_end = round(mask.mask_share * MILLION)
+    random_end = mask_end + round(mask.random_share * MILLION)
+    unmasked = np.where(share < random_end, random, original)
+    return np.where(share < mask_end, vocabulary.mask_id, unmasked)
+
+
+def _threshold(rate: int) -> np.uint64:
+    """The 64-bit number below which `rate` millionths of all hashes lie."""
+    return np.uint64((rate << 64) // MILLION)

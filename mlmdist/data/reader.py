@@ -1,0 +1,110 @@
+"""Windows out of a shard set: blocks are read whole, checked, and kept while they are in use.
+
+A bounded number of blocks is held, so memory does not grow with the set (law S3); each time a block
+is read again its checksum is checked again on the bytes served (law S2).
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Int64, UInt64
+from numpy.typing import NDArray
+
+from mlmdist.blocks import Block
+from mlmdist.data.runs import pointers
+from mlmdist.shards import ShardSet
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows end to end, in the order asked for; `total` counts tokens, `starts` sentences."""
+
+    tokens: Int64[np.ndarray, "total"]
+    ptr: Int64[np.ndarray, "windows_plus_1"]
+    """Window w's tokens are `tokens[ptr[w]:ptr[w + 1]]`."""
+
+    word_start: Bool[np.ndarray, "total"]
+    sentence_start: Int64[np.ndarray, "starts"]
+    """Offsets inside the window; a window's first is 0."""
+
+    sentence_ptr: Int64[np.ndarray, "windows_plus_1"]
+    repeated: Int64[np.ndarray, "windows"]
+    """Tokens at the head that the window before holds too: context, never a target."""
+
+    document_id: UInt64[np.ndarray, "windows"]
+    window_number: UInt64[np.ndarray, "windows"]
+    corpus: UInt64[np.ndarray, "windows"]
+    epoch: UInt64[np.ndarray, "windows"]
+    """Epoch of the window's corpus in which it is read."""
+
+    @property
+    def lengths(self) -> Int64[np.ndarray, "windows"]:
+        """Tokens of each window."""
+        return np.diff(self.ptr)
+
+    @property
+    def num_sentences(self) -> Int64[np.ndarray, "windows"]:
+        """Sentences, whole or cut, of each window."""
+        return np.diff(self.sentence_ptr)
+
+
+class Reader:
+    """Reads windows of several shard sets, the corpora, holding at most `capacity` blocks."""
+
+    def __init__(self, shard_sets: tuple[ShardSet, ...], capacity: int) -> None:
+        self.shard_sets, self.capacity = shard_sets, capacity
+        self.held: OrderedDict[tuple[int, int], Block] = OrderedDict()
+
+    def block(self, corpus: int, number: int) -> Block:
+        """Block `number` of a corpus; raises DataError naming shard, field and byte if damaged."""
+        key = (corpus, number)
+        if key in self.held:
+            self.held.move_to_end(key)
+            return self.held[key]
+        while len(self.held) >= self.capacity:
+            self.held.popitem(last=False)
+        block = self.held[key] = self.shard_sets[corpus].read_block(number)
+        return block
+
+    def windows(
+        self,
+        corpus: Int64[np.ndarray, "n"],
+        blocks: Int64[np.ndarray, "n"],
+        rows: Int64[np.ndarray, "n"],
+        epoch: Int64[np.ndarray, "n"],
+    ) -> Windows:
+        """Row `rows[i]` of block `blocks[i]` of corpus `corpus[i]`, for every i, in that order.
+
+        Each block in question is read at most once, however few are held.
+        """
+        parts: list[tuple[NDArray[np.generic], ...]] = [()] * len(rows)
+        for place in np.lexsort((blocks, corpus)).tolist():
+            block = self.block(int(corpus[place]), int(blocks[place]))
+            parts[place] = _row(block, int(rows[place]))
+        tokens, words, sentences, documents, numbers, repeated = zip(*parts, strict=True)
+        return Windows(
+            tokens=np.concatenate(tokens).astype(np.int64),
+            ptr=pointers(np.array([len(part) for part in tokens])),
+            word_start=np.concatenate(words),
+            sentence_start=np.concatenate(sentences).astype(np.int64),
+            sentence_ptr=pointers(np.array([len(part) for part in sentences])),
+            repeated=np.array(repeated, dtype=np.int64),
+            document_id=np.array(documents, dtype=np.uint64),
+            window_number=np.array(numbers, dtype=np.uint64),
+            corpus=corpus.astype(np.uint64),
+            epoch=epoch.astype(np.uint64),
+        )
+
+
+def _row(block: Block, row: int) -> tuple[NDArray[np.generic], ...]:
+    """One window of a block: tokens, word starts, sentence starts, document, number, repeated."""
+    first, last = block.window_ptr[row], block.window_ptr[row + 1]
+    return (
+        block.tokens[first:last],
+        block.word_start[first:last],
+        block.sentence_start[block.sentence_ptr[row] : block.sentence_ptr[row + 1]],
+        block.document_id[row],
+        block.window_number[row],
+        block.repeated[row],
+    )

@@ -1,0 +1,119 @@
+"""What a person sees while a command runs: log lines and progress with an estimate of the end."""
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from mlmdist.errors import BUG, DONE, UserError
+
+log = logging.getLogger(__name__)
+
+MIN_REDRAW_SECONDS = 0.1
+MIN_LINE_SECONDS = 10.0
+
+
+def set_up(*, rank: int = 0, level: int = logging.INFO) -> None:
+    """Send log lines to standard error: all of them from rank 0, warnings from the other ranks."""
+    prefix = "" if rank == 0 else f"[rank {rank}] "
+    logging.basicConfig(
+        level=level if rank == 0 else max(level, logging.WARNING),
+        format=f"%(asctime)s {prefix}%(levelname).1s %(message)s",
+        datefmt="%H:%M:%S",
+        stream=sys.stderr,
+        force=True,
+    )
+
+
+def run_command(command: Callable[[], int | None]) -> int:
+    """Run a command; a `UserError` becomes one line on standard error and its exit code.
+
+    Anything else is a bug and keeps its traceback (exit code 1).
+    """
+    try:
+        return command() or DONE
+    except UserError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("error: interrupted; the same command goes on where it was\n")
+        return BUG
+
+
+class Progress:
+    """A bar on a terminal, a line every ten seconds elsewhere: share done, rate, time left.
+
+    `total` and `advance` count in `unit`; the caller chooses what a unit is (bytes, steps, blocks).
+    """
+
+    def __init__(self, label: str, total: float, unit: str, *, shown: bool = True) -> None:
+        self.label, self.total, self.unit, self.shown = label, total, unit, shown
+        self.done = 0.0
+        self.note = ""
+        self.started = time.monotonic()
+        self.first = 0.0  # what was there before this process began: no part of the rate
+        self.on_terminal = sys.stderr.isatty()
+        self.drawn = self.started if not self.on_terminal else 0.0
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.shown and self.on_terminal:
+            self._draw()
+            sys.stderr.write("\n")
+
+    def resume_at(self, done: float) -> None:
+        """Count `done` as finished by an earlier process."""
+        self.done = self.first = done
+
+    def advance(self, amount: float, note: str = "") -> None:
+        """Count `amount` more as finished; `note` stands behind the bar."""
+        self.done += amount
+        self.note = note or self.note
+        wait = MIN_REDRAW_SECONDS if self.on_terminal else MIN_LINE_SECONDS
+        if self.shown and time.monotonic() - self.drawn >= wait:
+            self._draw()
+
+    def _draw(self) -> None:
+        self.drawn = time.monotonic()
+        if self.on_terminal:
+            sys.stderr.write(f"\r\x1b[2K{self.text()}")
+            sys.stderr.flush()
+        else:
+            log.info("%s", self.text())
+
+    def text(self) -> str:
+        """The bar as it stands: `label  42 % [####----] 12.3 steps/s, 0:41 left, note`."""
+        seconds = max(time.monotonic() - self.started, 1e-9)
+        rate = (self.done - self.first) / seconds
+        share = min(self.done / self.total, 1.0) if self.total else 1.0
+        bar = "#" * int(share * 24)
+        left = clock((self.total - self.done) / rate) if rate > 0 else "?"
+        tail = f", {self.note}" if self.note else ""
+        return (
+            f"{self.label} {share:4.0%} [{bar:-<24}] {quantity(rate)} {self.unit}/s, "
+            f"{left} left{tail}"
+        )
+
+
+def clock(seconds: float) -> str:
+    """`0:07`, `12:34` or `1:02:03`."""
+    whole = max(0, round(seconds))
+    minutes, second = divmod(whole, 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+def quantity(value: float) -> str:
+    """A number of three digits with the field's prefixes: `12.3`, `4.56k`, `789M`."""
+    for limit, suffix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= limit:
+            return f"{value / limit:.3g}{suffix}"
+    return f"{value:.3g}"

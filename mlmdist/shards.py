@@ -1,0 +1,251 @@
+"""The shard set on disk: tar files of blocks, an index in each, one table and one manifest.
+
+    DIR/manifest.json     what the set is: fingerprint, tokenizer, counts, provenance
+    DIR/shards.jsonl      one line of fixed length a shard: name, size, checksum, place of the index
+    DIR/unigram.npy       how often each token id occurs, repeated heads not counted (u64)
+    DIR/000000.tar ...    WebDataset shards: `blocks_per_shard` blocks, then member `__index__`
+
+Nothing that is held in memory grows with the set: a shard's line and index are read when one of its
+blocks is. A block is read by one positioned read, and its CRC is checked on the bytes served: a
+memory map would die by SIGBUS when the file is cut under it.
+"""
+
+import hashlib
+import json
+import os
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+
+from mlmdist.blocks import Block, broken_member, decode, encode, tar_member
+from mlmdist.errors import DataError
+from mlmdist.files import atomic_writer
+
+LAYOUT_VERSION = 1
+SHARD_LINE_BYTES = 256
+INDEX_NAME = "__index__"
+TRAILER = bytes(1024)  # two empty records end a tar
+OPEN_SHARDS = 64
+
+
+@dataclass(frozen=True)
+class ShardEntry:
+    """A shard's line in shards.jsonl."""
+
+    name: str
+    bytes: int
+    sha256: str
+    index_offset: int
+    index_bytes: int
+    index_crc32c: int
+    blocks: int
+    windows: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class BlockEntry:
+    """A block's place in its shard."""
+
+    key: str
+    offset: int
+    bytes: int
+    crc32c: int
+    rows: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a shard set is. Only `content_fingerprint` feeds order and resume checks."""
+
+    content_fingerprint: str
+    tokenizer_hash: str
+    vocab_size: int
+    max_seq_len: int
+    """Longest row a window makes, with its three special tokens."""
+
+    num_documents: int
+    num_windows: int
+    num_blocks: int
+    num_shards: int
+    num_tokens: int
+    """Tokens in the windows, repeated ones included."""
+
+    num_repeated: int
+    blocks_per_shard: int
+    layout_version: int = LAYOUT_VERSION
+    balance: dict[str, Any] = field(default_factory=dict)
+    """Documents, characters and tokens: in = out + dropped by cause (law W2)."""
+
+    provenance: dict[str, Any] = field(default_factory=dict)
+    """Library versions, Unicode tables, sources and the resolved config."""
+
+
+def write_shard(path: Path, blocks: Iterable[tuple[str, Block]]) -> ShardEntry:
+    """Write (key, block) pairs as a shard that is there whole or not at all; its table line."""
+    entries: list[BlockEntry] = []
+    digest = hashlib.sha256()
+    place = 0
+    with atomic_writer(path) as file:
+        for key, block in blocks:
+            data = encode(block, key)
+            entries.append(
+                BlockEntry(
+                    key,
+                    place,
+                    len(data),
+                    google_crc32c.value(data),
+                    block.num_rows,
+                    len(block.tokens),
+                )
+            )
+            file.write(data)
+            digest.update(data)
+            place += len(data)
+        index = json.dumps([asdict(entry) for entry in entries], separators=(",", ":")).encode()
+        tail = tar_member(INDEX_NAME, index) + TRAILER
+        file.write(tail)
+        digest.update(tail)
+    return ShardEntry(
+        name=path.name,
+        bytes=place + len(tail),
+        sha256=digest.hexdigest(),
+        index_offset=place + len(tar_member(INDEX_NAME, b"")),
+        index_bytes=len(index),
+        index_crc32c=google_crc32c.value(index),
+        blocks=len(entries),
+        windows=sum(entry.rows for entry in entries),
+        tokens=sum(entry.tokens for entry in entries),
+    )
+
+
+def table_line(entry: ShardEntry) -> bytes:
+    """The shard's line in shards.jsonl, padded with spaces so that line n is at n * length."""
+    text = json.dumps(asdict(entry), separators=(",", ":")).encode()
+    assert len(text) < SHARD_LINE_BYTES - 1, f"{len(text)} bytes in a line of shards.jsonl"
+    return text.ljust(SHARD_LINE_BYTES - 1) + b"\n"
+
+
+class Shard:
+    """An open shard: size, trailer and index are checked; blocks are read by number."""
+
+    def __init__(self, path: Path, entry: ShardEntry) -> None:
+        """Open `path`; raises DataError if it is missing or not what `entry` describes."""
+        self.path = path
+        try:
+            self.descriptor = os.open(path, os.O_RDONLY)
+        except OSError as error:
+            raise DataError(
+                f"{path}: cannot be opened ({error.strerror}); "
+                "make the shard set again or copy it whole"
+            ) from None
+        try:
+            self.index = self._checked_index(entry)
+        except BaseException:
+            self.close()
+            raise
+
+    def _checked_index(self, entry: ShardEntry) -> list[BlockEntry]:
+        size = os.fstat(self.descriptor).st_size
+        if size != entry.bytes:
+            raise DataError(f"{self.path}: {size} bytes; the set's table says {entry.bytes}")
+        if self._read(size - len(TRAILER), len(TRAILER)) != TRAILER:
+            raise DataError(f"{self.path}: no tar trailer at byte {size - len(TRAILER)}")
+        data = self._read(entry.index_offset, entry.index_bytes)
+        if google_crc32c.value(data) != entry.index_crc32c:
+            raise DataError(
+                f"{self.path}: the index at byte {entry.index_offset} does not match its CRC"
+            )
+        return [BlockEntry(**row) for row in json.loads(data)]
+
+    def read_block(self, number: int) -> Block:
+        """Block `number` of this shard; raises DataError naming the field and byte if damaged."""
+        entry = self.index[number]
+        data = self._read(entry.offset, entry.bytes)
+        where = f"{self.path}: block {entry.key} at byte {entry.offset}"
+        if len(data) != entry.bytes:
+            raise DataError(f"{where}: only {len(data)} of {entry.bytes} bytes are there")
+        if google_crc32c.value(data) != entry.crc32c:
+            raise DataError(f"{where} does not match its CRC: {broken_member(data, where)}")
+        return decode(data, where)
+
+    def _read(self, offset: int, size: int) -> bytes:
+        return os.pread(self.descriptor, size, offset)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self.descriptor)
+
+
+class ShardSet:
+    """A shard set opened for reading; `manifest` says what it is."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder, self.manifest = folder, manifest
+        self.opened: OrderedDict[int, Shard] = OrderedDict()  # shard number -> shard, oldest first
+
+    @classmethod
+    def open(cls, folder: Path) -> "ShardSet":
+        """The set in `folder`; raises DataError if there is none or its layout is unknown."""
+        path = folder / "manifest.json"
+        if not path.is_file():
+            raise DataError(
+                f"{folder}: no manifest.json, so no finished shard set; "
+                "`python -m data_prep shards --config F` writes one"
+            )
+        try:
+            values = json.loads(path.read_bytes())
+            version = values["layout_version"]
+            if version != LAYOUT_VERSION:
+                raise DataError(
+                    f"{path}: layout version {version}; this program reads {LAYOUT_VERSION}: "
+                    "make the shards again, or use the release that wrote them"
+                )
+            return cls(folder, Manifest(**values))
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path}: not a shard set's manifest ({error})") from None
+
+    def entry(self, shard: int) -> ShardEntry:
+        """The table line of shard number `shard`."""
+        path = self.folder / "shards.jsonl"
+        try:
+            with path.open("rb", buffering=0) as file:
+                line = os.pread(file.fileno(), SHARD_LINE_BYTES, shard * SHARD_LINE_BYTES)
+            return ShardEntry(**json.loads(line))
+        except (OSError, ValueError, TypeError) as error:
+            raise DataError(f"{path}: line {shard + 1} cannot be read ({error})") from None
+
+    def read_block(self, number: int) -> Block:
+        """Block `number` of the set, checked; raises DataError naming shard, block and byte."""
+        shard, block = divmod(number, self.manifest.blocks_per_shard)
+        return self._shard(shard).read_block(block)
+
+    def _shard(self, number: int) -> Shard:
+        if number in self.opened:
+            self.opened.move_to_end(number)
+            return self.opened[number]
+        entry = self.entry(number)
+        shard = self.opened[number] = Shard(self.folder / entry.name, entry)
+        if len(self.opened) > OPEN_SHARDS:
+            self.opened.popitem(last=False)[1].close()
+        return shard
+
+    def close(self) -> None:
+        """Close every open shard."""
+        while self.opened:
+            self.opened.popitem()[1].close()
+
+
+def fingerprint(tokenizer_hash: str, counts: dict[str, int], checksums: Iterable[str]) -> str:
+    """The content fingerprint: a hash of layout version, tokenizer, counts and shard checksums."""
+    digest = hashlib.sha256()
+    head = {"layout_version": LAYOUT_VERSION, "tokenizer_hash": tokenizer_hash, "counts": counts}
+    digest.update(json.dumps(head, sort_keys=True).encode())
+    for checksum in checksums:
+        digest.update(bytes.fromhex(checksum))
+    return digest.hexdigest()

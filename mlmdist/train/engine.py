@@ -1,0 +1,197 @@
+"""The only door to DeepSpeed: a model trained by global batches, over all ranks and micro-batches.
+
+Losses are sums over the global batch divided by global counts (law L1). DeepSpeed averages what the
+ranks give it, so each gives its share times the world size, and divides by nothing else.
+"""
+
+import logging
+import math
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import deepspeed
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mlmdist import rng
+from mlmdist.config.pretrain import Pretrain
+from mlmdist.data.batch import MicroBatch, StepBatch
+from mlmdist.dist import Place
+from mlmdist.model.bert import Bert
+from mlmdist.model.loss import LossSums, loss_sums
+from mlmdist.model.stream import Stream
+from mlmdist.train.optimizer import build_optimizer
+from mlmdist.train.state import Counts
+
+log = logging.getLogger(__name__)
+
+BUCKET_ELEMENTS = 50_000_000  # the largest tensor of BERT-large, its embedding, has 31 M
+NUM_SUMS = len(LossSums._fields)
+MAX_SEED = 1 << 63
+
+Mark = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """One optimizer step: this rank's `LossSums`, the global gradient's norm, what came of it."""
+
+    sums: Tensor
+    """fp64 [6], in the order of LossSums; the losses of the batch are sums over all ranks."""
+
+    grad_norm: float | Tensor
+    """2-norm of the global gradient before clipping."""
+
+    skipped: bool
+    """True if the gradient was not finite and nothing was updated."""
+
+
+class Engine:
+    """The model under DeepSpeed; every method is called by all ranks together."""
+
+    def __init__(
+        self, config: Pretrain, model: Bert, here: Place, *, accumulation: int, mark: Mark
+    ) -> None:
+        self.config, self.here, self.mark = config, here, mark
+        self.accumulation = accumulation
+        self.device = torch.device("cuda", here.local_rank) if _has_gpu() else torch.device("cpu")
+        self.deepspeed = _initialize(config, model, accumulation)
+        self.zero_stage = config.train.zero_stage
+
+    def step(self, batch: StepBatch, counts: Counts, learning_rate: float) -> StepResult:
+        """Forward, backward and one update by a global batch that holds `counts`."""
+        self.deepspeed.train()
+        sums = torch.zeros(NUM_SUMS, dtype=torch.float64, device=self.device)
+        for number, micro_batch in enumerate(batch.micro_batches):
+            self._seed_dropout(batch.number, number)
+            self.mark(f"batch {batch.number}, forward of micro-batch {number}")
+            losses = self._losses(micro_batch)
+            self.mark(f"batch {batch.number}, backward of micro-batch {number}")
+            self._backward(losses, counts, last=number == self.accumulation - 1)
+            sums += as_vector(losses)
+        self.mark(f"batch {batch.number}, update")
+        return self._update(sums, learning_rate)
+
+    @torch.no_grad()
+    def evaluate(self, batch: StepBatch) -> Tensor:
+        """This rank's `LossSums` of a batch, fp64 [6], without dropout and without a trace."""
+        self.deepspeed.eval()
+        sums = torch.zeros(NUM_SUMS, dtype=torch.float64, device=self.device)
+        for number, micro_batch in enumerate(batch.micro_batches):
+            self.mark(f"evaluation batch {batch.number}, micro-batch {number}")
+            sums += as_vector(self._losses(micro_batch))
+        return sums
+
+    def save(self, folder: Path, tag: str) -> None:
+        """Write weights and optimizer state to `folder`/`tag`; on an optimizer step's boundary."""
+        self.deepspeed.save_checkpoint(str(folder), tag=tag, save_latest=False)
+
+    def load(self, folder: Path, tag: str) -> None:
+        """Read what `save` wrote at this world size; raises RuntimeError if it is not all there."""
+        loaded, _ = self.deepspeed.load_checkpoint(str(folder), tag=tag)
+        if loaded is None:
+            raise RuntimeError(f"{folder / tag}: DeepSpeed found no checkpoint there")
+
+    def parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """The model's parameters by our names, as DeepSpeed holds them."""
+        return self.deepspeed.module.named_parameters()
+
+    def _losses(self, micro_batch: MicroBatch) -> LossSums:
+        stream = to_stream(micro_batch).to(self.device)
+        return loss_sums(self.deepspeed(stream), stream.labels, stream.pair_labels)
+
+    def _backward(self, losses: LossSums, counts: Counts, *, last: bool) -> None:
+        """Add this micro-batch's share of the global batch's gradient."""
+        share = losses.mlm_sum / max(1, counts.num_labels)
+        share = share + losses.pair_sum / max(1, counts.num_pairs)
+        self.deepspeed.backward(share * self.here.world_size, scale_wrt_gas=False)
+        if not last:
+            self.deepspeed.step()  # counts the micro-batch; the last one's step updates
+
+    def _update(self, sums: Tensor, learning_rate: float) -> StepResult:
+        for group in self.deepspeed.optimizer.param_groups:
+            group["lr"] = learning_rate
+        norm = self._plain_norm() if self._is_plain() else None
+        if norm is not None and not math.isfinite(norm):
+            self.deepspeed.zero_grad()  # torch's optimizer alone would take the NaN in
+            return StepResult(sums, math.inf, skipped=True)
+        self.deepspeed.step()
+        norm = self.deepspeed.get_global_grad_norm() if norm is None else norm
+        return StepResult(sums, norm, skipped=not self.deepspeed.was_step_applied())
+
+    def _is_plain(self) -> bool:
+        """Whether DeepSpeed steps torch's optimizer as it is: no norm, no check of its own."""
+        return self.zero_stage == 0 and self.config.train.precision == "fp32"
+
+    def _plain_norm(self) -> float:
+        gradients = [p.grad for _, p in self.parameters() if p.grad is not None]
+        return float(nn.utils.get_total_norm(gradients))
+
+    def _seed_dropout(self, batch: int, micro_batch: int) -> None:
+        """Dropout as a function of where we are: evaluation and restarts move nothing."""
+        seed = rng.hash64("dropout", self.config.seed, batch, micro_batch, self.here.rank)
+        torch.manual_seed(seed % MAX_SEED)
+
+
+def to_stream(micro_batch: MicroBatch) -> Stream:
+    """The model's input of a micro-batch, on the CPU; no copy is made."""
+    cu_lengths = micro_batch.cu_lengths
+    return Stream(
+        tokens=torch.from_numpy(micro_batch.tokens),
+        segments=torch.from_numpy(micro_batch.segments),
+        positions=torch.from_numpy(micro_batch.positions),
+        cu_lengths=torch.from_numpy(cu_lengths),
+        max_length=int(np.diff(cu_lengths).max()),
+        masked_index=torch.from_numpy(micro_batch.masked_index),
+        labels=torch.from_numpy(micro_batch.labels),
+        pair_labels=torch.from_numpy(micro_batch.pair_labels),
+    )
+
+
+def as_vector(losses: LossSums) -> Tensor:
+    """The six sums as one fp64 vector without gradient."""
+    return torch.stack([value.detach().double() for value in losses])
+
+
+def deepspeed_config(config: Pretrain, accumulation: int) -> dict[str, Any]:
+    """What DeepSpeed is told. Clipping is written even when it is 0: its own default is 1.0."""
+    return {
+        "train_micro_batch_size_per_gpu": config.train.micro_batch,
+        "gradient_accumulation_steps": accumulation,
+        "gradient_clipping": config.optimizer.clip,
+        "zero_allow_untested_optimizer": True,
+        "bf16": {"enabled": config.train.precision == "bf16"},
+        "zero_optimization": {
+            "stage": config.train.zero_stage,
+            "reduce_bucket_size": BUCKET_ELEMENTS,
+            "allgather_bucket_size": BUCKET_ELEMENTS,
+        },
+    }
+
+
+def _initialize(config: Pretrain, model: Bert, accumulation: int) -> Any:
+    if not _has_gpu():
+        leave_out_shared_memory_op()
+    logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
+    engine, *_ = deepspeed.initialize(
+        model=model,
+        optimizer=build_optimizer(model, config.optimizer),
+        config=deepspeed_config(config, accumulation),
+    )
+    return engine
+
+
+def leave_out_shared_memory_op() -> None:
+    """Use gloo alone on the CPU: DeepSpeed's op needs a compiler and leaks shared memory.
+
+    The table is private to DeepSpeed, and probing it would run the compiler for every op.
+    """
+    deepspeed.ops.__compatible_ops__ = {"deepspeed_shm_comm": False}
+
+
+def _has_gpu() -> bool:
+    return torch.cuda.is_available()

@@ -1,0 +1,61 @@
+"""The counters of a run: where it is, what it has seen, and which batches taught it nothing."""
+
+import logging
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from mlmdist.errors import NoProgress
+
+log = logging.getLogger(__name__)
+
+MAX_SKIPPED_IN_A_ROW = 20
+
+
+@dataclass(frozen=True)
+class Counts:
+    """A batch counted over all ranks: what losses are divided by, and who asks to stop."""
+
+    num_labels: int
+    num_pairs: int
+    num_tokens: int
+    num_stops: int = 0
+
+
+@dataclass
+class TrainState:
+    """`batch` is the number of batches done; it advances also when a step updated nothing."""
+
+    batch: int = 0
+    num_tokens: int = 0
+    skipped: tuple[int, ...] = ()
+
+    def advance(self, counts: Counts, *, skipped: bool) -> int:
+        """Count one batch as done and return the number of batches done.
+
+        Raises NoProgress if its step, like those of the batches before, was not finite.
+        """
+        number, self.batch = self.batch, self.batch + 1
+        self.num_tokens += counts.num_tokens
+        if skipped:
+            self.skipped = (*self.skipped, number)
+            log.warning("batch %d gave a loss or gradient that is not finite: skipped", number)
+            self._refuse_endless_skipping()
+        return self.batch
+
+    def _refuse_endless_skipping(self) -> None:
+        last = self.skipped[-MAX_SKIPPED_IN_A_ROW:]
+        if len(last) == MAX_SKIPPED_IN_A_ROW and self.batch - last[0] == MAX_SKIPPED_IN_A_ROW:
+            raise NoProgress(
+                f"the last {MAX_SKIPPED_IN_A_ROW} steps gave no finite gradient (batches {last[0]} to "
+                f"{last[-1]}); lower optimizer.learning_rate, or use train.precision=fp32, and start "
+                "from an older checkpoint: remove the newest step folder"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """The counters as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """The counters that `to_json` gave."""
+        return cls(**(values | {"skipped": tuple(values["skipped"])}))

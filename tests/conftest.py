@@ -1,0 +1,18 @@
+"""Shapes in signatures are checked while tests run; the parts below are shared by the rooms."""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+from jaxtyping import install_import_hook  # noqa: E402
+
+install_import_hook(["mlmdist", "data_prep"], "beartype.beartype")
+
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+settings.register_profile(
+    "house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("house")
+

@@ -1,0 +1,67 @@
+"""Laws O2 and O3: one sequence of batches for every world size, entered anywhere."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mlmdist.config import pretrain as config
+from mlmdist.data.order import CELL_ROWS, Order
+from mlmdist.data.sequence import (
+    Cells, Position, batch_cells, num_micro_batches, share,
+)  # fmt: skip
+from mlmdist.errors import DataError
+
+sizes = st.integers(1, 300)
+
+
+def make(num_windows: int, lanes: int) -> Order:
+    return Order(num_windows, "content", 0, config.Order(lanes=lanes))
+
+
+def rows_of(cells: Cells) -> list[tuple[int, int]]:
+    """(epoch, position) of each row meant, in order."""
+    parts = zip(cells.epoch, cells.number, cells.first, cells.stop, strict=True)
+    return [(int(e), int(n) * CELL_ROWS + r) for e, n, a, b in parts for r in range(a, b)]
+
+
+@settings(deadline=None)
+@given(sizes, st.integers(1, 9), st.integers(0, 2000), sizes)
+def test_o2_a_batch_is_the_next_rows_whatever_the_epoch(num_windows, lanes, cursor, batch):
+    rows = rows_of(batch_cells(make(num_windows, lanes), cursor, batch))
+    assert sorted(rows) == [divmod(row, num_windows) for row in range(cursor, cursor + batch)]
+
+
+@settings(deadline=None)
+@given(sizes, st.integers(1, 9), st.integers(0, 2000), sizes, st.integers(1, 17))
+def test_o2_the_ranks_together_make_the_batch(num_windows, lanes, cursor, batch, world_size):
+    cells = batch_cells(make(num_windows, lanes), cursor, batch)
+    shares = [rows_of(share(cells, rank, world_size)) for rank in range(world_size)]
+    assert [row for part in shares for row in part] == rows_of(cells)
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+@given(st.integers(1, 5), st.integers(1, 10), st.integers(0, 1000))
+def test_a_batch_is_sorted_by_lane(lanes, batch_cells_count, cursor):
+    order = make(10_000, lanes)
+    cells = batch_cells(order, cursor, batch_cells_count * CELL_ROWS)
+    assert (np.diff(order.lanes(cells.number)) >= 0).all()
+
+
+@given(sizes, sizes, st.integers(1, 17))
+def test_micro_batches_hold_the_largest_share(batch, micro_batch, world_size):
+    number = num_micro_batches(batch, micro_batch, world_size)
+    assert (number - 1) * micro_batch < -(-batch // world_size) <= number * micro_batch
+
+
+@given(st.integers(0, 100), st.integers(0, 100), st.integers(1, 4096))
+def test_o3_positions_add_up(first, second, batch):
+    start = Position(cursors=(17,), skipped=(3,))
+    assert start.after(first, batch).after(second, batch) == start.after(first + second, batch)
+
+
+def test_o3_a_position_survives_json():
+    position = Position(1, 7, (3 << 40,), (2, 5))
+    assert Position.from_json(position.to_json()) == position
+    with pytest.raises(DataError, match="cursors"):
+        Position.from_json({"batch": 3})
