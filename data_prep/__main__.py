@@ -29,13 +29,16 @@ def _parser() -> argparse.ArgumentParser:
     commands = ", ".join([*STAGES, "verify"])
     parser.add_argument("command", choices=[*STAGES, "verify"], help=commands)
     parser.add_argument("words", nargs="*", metavar="DIR | key=value", help="see the README")
-    parser.add_argument("--config", type=Path, help="recipe, for example configs/prep/quickstart.yaml")
+    parser.add_argument(
+        "--config", type=Path, help="recipe, for example configs/prep/quickstart.yaml"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace another result")
     return parser
 
 
 def _make(arguments: argparse.Namespace) -> int:
     from data_prep import document_stage, shard_stage, tokenizer_stage
+    from data_prep.cluster import Cluster
     from data_prep.config import Prep
     from data_prep.stages import locked
     from mlmdist.errors import ConfigError
@@ -43,12 +46,12 @@ def _make(arguments: argparse.Namespace) -> int:
     if arguments.config is None:
         raise ConfigError(f"{arguments.command}: --config FILE must be given; see configs/prep/")
     config = load(Prep, arguments.config, arguments.words)
-    with locked(config.output):
-        document_stage.clean_documents(config, overwrite=arguments.overwrite)
+    with locked(config.output), Cluster(config.ray) as cluster:
+        document_stage.clean_documents(config, cluster, overwrite=arguments.overwrite)
         if arguments.command in ("tokenizer", "shards"):
             tokenizer_stage.make_tokenizer(config, overwrite=arguments.overwrite)
         if arguments.command == "shards":
-            shard_stage.make_shards(config, overwrite=arguments.overwrite)
+            shard_stage.make_shards(config, cluster, overwrite=arguments.overwrite)
     return DONE
 
 

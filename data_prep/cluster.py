@@ -30,18 +30,25 @@ from ray.exceptions import RayError, RayTaskError  # noqa: E402
 
 
 class Cluster:
-    """Ray, joined at an address or started here and gone, with all its files, at the end."""
+    """Ray, joined at an address or started here and gone, with all its files, at the end.
+
+    It starts with the first task, so a command that finds all its work done does not wait for it.
+    """
 
     def __init__(self, config: Ray) -> None:
         self.config = config
+        self.started = False
         self.folder: Path | None = None
 
     def __enter__(self) -> "Cluster":
+        return self
+
+    def _start(self) -> None:
         if self.config.address is None:
             self._start_local()
         else:
             self._join(self.config.address)
-        return self
+        self.started = True
 
     def _start_local(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="mlmdist-ray-"))  # Ray's sockets need it short
@@ -72,7 +79,8 @@ class Cluster:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        ray.shutdown()
+        if self.started:
+            ray.shutdown()
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -90,6 +98,10 @@ class Cluster:
         more than once, if its worker dies: it must write whole files or none. Raises the task's own
         error, if it is one for the user.
         """
+        if not tasks:
+            return
+        if not self.started:
+            self._start()
         remote = ray.remote(num_cpus=1, max_retries=MAX_RETRIES)(function)
         waiting = iter(enumerate(tasks))
         running: dict[Any, int] = {}

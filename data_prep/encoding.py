@@ -1,7 +1,7 @@
 """Documents to windows: encode paragraphs, find sentences and words, cut, lay out as a block."""
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -33,8 +33,8 @@ def encode_documents(
     paragraphs = np.cumsum([0] + [len(document.paragraphs) for document in documents])
     bounds = encoded.ptr[paragraphs]  # document i has the tokens bounds[i] to bounds[i + 1]
     windows = [
-        _cut_document(int(first), int(last), sentence_starts, word_starts, config)
-        for first, last in zip(bounds[:-1], bounds[1:], strict=True)
+        _cut_document(first, last, sentence_starts, word_starts, config)
+        for first, last in pairwise(bounds.tolist())
     ]
     ids = np.array([document.id for document in documents], dtype=np.uint64)
     dtype = np.uint16 if tokenizer.vocabulary.size <= U16_IDS else np.uint32
@@ -43,9 +43,7 @@ def encode_documents(
     return block, len(tokens)
 
 
-def find_sentence_starts(
-    texts: Sequence[str], encoded: Encoded
-) -> Int64[np.ndarray, "starts"]:
+def find_sentence_starts(texts: Sequence[str], encoded: Encoded) -> Int64[np.ndarray, "starts"]:
     """Tokens at which a sentence starts, ascending; a text's first token is one."""
     bases = np.cumsum([0] + [len(text) for text in texts])
     inside = [

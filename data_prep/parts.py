@@ -93,7 +93,7 @@ def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
     chars = 0
     for document in documents:
         batch.append(document)
-        chars += document.num_chars
+        chars += document.num_characters
         if chars >= BATCH_CHARS:
             yield batch
             batch, chars = [], 0

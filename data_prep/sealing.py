@@ -85,9 +85,7 @@ def _sorted(block: Block, seed: int) -> Block:
     return take(block, np.lexsort((block.window_number, block.document_id, keys)))
 
 
-def _read_buckets(
-    part: Path, side: str, buckets: Collection[str]
-) -> Iterator[tuple[str, Block]]:
+def _read_buckets(part: Path, side: str, buckets: Collection[str]) -> Iterator[tuple[str, Block]]:
     entry = part_entry(read_report(part), side)
     if entry is None:
         return

@@ -19,7 +19,7 @@ from mlmdist.tokenizer import META_NAME
 log = logging.getLogger(__name__)
 
 
-def make_shards(config: Prep, *, overwrite: bool) -> None:
+def make_shards(config: Prep, cluster: Cluster, *, overwrite: bool) -> None:
     """Write OUTPUT/shards/train and, with a held-out share, OUTPUT/shards/held_out."""
     documents = config.output / "documents"
     manifest = read_documents_manifest(documents)
@@ -35,13 +35,12 @@ def make_shards(config: Prep, *, overwrite: bool) -> None:
     if work is None:
         return
     num_buckets = _num_buckets(manifest["chars"], config.shards.bucket_chars)
-    with Cluster(config.ray) as cluster:
-        parts = _map(cluster, config, manifest, num_buckets, work)
-        reports = [read_report(part) for part in parts]
-        for side in SIDES:
-            if config.held_out.share or side == "train":
-                described = _describe(config, manifest, meta, reports, side, wanted.versions)
-                _seal(cluster, config, parts, reports, side, described, work)
+    parts = _map(cluster, config, manifest, num_buckets, work)
+    reports = [read_report(part) for part in parts]
+    for side in SIDES:
+        if config.held_out.share or side == "train":
+            described = _describe(config, manifest, meta, reports, side, wanted.versions)
+            _seal(cluster, config, parts, reports, side, described, work)
     for path in (work / "parts").iterdir():
         path.unlink()
     (work / "parts").rmdir()

@@ -24,8 +24,12 @@ def make_tokenizer(config: Prep, *, overwrite: bool) -> None:
     if work is None:
         return
     chars = manifest["chars"]
-    log.info("training a tokenizer of %d pieces on %d characters", config.tokenizer.vocab_size, chars)
-    tokenizer = train_tokenizer(_documents(config, manifest["parts"]), chars, config.tokenizer, work)
+    log.info(
+        "training a tokenizer of %d pieces on %d characters", config.tokenizer.vocab_size, chars
+    )
+    tokenizer = train_tokenizer(
+        _documents(config, manifest["parts"]), chars, config.tokenizer, work
+    )
     finish_stage(work)
     log.info("tokenizer %s: %d pieces", tokenizer.hash[:12], len(tokenizer.pieces))
 

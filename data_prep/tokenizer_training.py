@@ -1,5 +1,6 @@
 """Training a SentencePiece tokenizer whose ids 0 to 4 are BERT's special tokens."""
 
+import io
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import sentencepiece
 from data_prep.config import TokenizerTraining
 from data_prep.documents import Document
 from mlmdist.errors import ConfigError, DataError
-from mlmdist.files import write_json
+from mlmdist.files import write_bytes, write_json
 from mlmdist.rng import hash64
 from mlmdist.tokenizer import META_NAME, MODEL_NAME, SPECIAL_TOKENS, Tokenizer, normalize
 
@@ -26,19 +27,25 @@ def train_tokenizer(
     the text cannot give so many pieces, DataError if there is no text.
     """
     pad, unk, cls, sep, mask = SPECIAL_TOKENS
-    prefix = folder / Path(MODEL_NAME).stem
+    model = io.BytesIO()  # a file's name would become part of the model's bytes
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=_lines(documents, num_chars, config),
-            model_prefix=str(prefix),
+            model_writer=model,
             model_type=config.kind,
             vocab_size=config.vocab_size,
             character_coverage=config.character_coverage,
             byte_fallback=config.byte_fallback,
             normalization_rule_name="identity",
             split_digits=True,
-            **{"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3},
-            **{"pad_piece": pad, "unk_piece": unk, "bos_piece": cls, "eos_piece": sep},
+            pad_id=0,
+            unk_id=1,
+            bos_id=2,
+            eos_id=3,
+            pad_piece=pad,
+            unk_piece=unk,
+            bos_piece=cls,
+            eos_piece=sep,
             control_symbols=[mask],
             max_sentence_length=MAX_LINE_BYTES,
             num_threads=1,
@@ -46,11 +53,9 @@ def train_tokenizer(
         )
     except RuntimeError as error:
         raise _explained(error, config) from None
-    prefix.with_suffix(".vocab").unlink()
-    tokenizer = Tokenizer(sentencepiece.SentencePieceProcessor(model_file=f"{prefix}.model"))
-    write_json(
-        folder / META_NAME, {"hash": tokenizer.hash, "vocab_size": len(tokenizer.pieces)}
-    )
+    tokenizer = Tokenizer(sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()))
+    write_bytes(folder / MODEL_NAME, model.getvalue())
+    write_json(folder / META_NAME, {"hash": tokenizer.hash, "vocab_size": len(tokenizer.pieces)})
     return tokenizer
 
 

@@ -108,7 +108,9 @@ def _check_table(opened: ShardSet) -> list[str]:
     path = opened.folder / "shards.jsonl"
     expected = manifest.num_shards * SHARD_LINE_BYTES
     if not path.is_file() or path.stat().st_size != expected:
-        return [f"{path}: must be {expected} bytes, a line for each of {manifest.num_shards} shards"]
+        return [
+            f"{path}: must be {expected} bytes, a line for each of {manifest.num_shards} shards"
+        ]
     try:
         checksums = [opened.entry(number).sha256 for number in range(manifest.num_shards)]
     except DataError as error:
@@ -132,7 +134,7 @@ def check_shard(folder: Path, number: int) -> Findings:
         return Findings(broken=[str(error)])
     if sha256(path) != entry.sha256:
         found.broken.append(f"{path}: its SHA-256 is not the one in the table")
-    before: UInt64[np.ndarray, "3"] | None = None
+    before: UInt64[np.ndarray, 3] | None = None
     for index, block_entry in enumerate(shard.index):
         where = f"{path}, block {block_entry.key}"
         try:

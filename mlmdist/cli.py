@@ -10,7 +10,7 @@ from mlmdist import logs
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand; the process's exit code comes back (mlmdist/errors.py)."""
-    options = _parser().parse_intermixed_args(arguments)
+    options = _parser().parse_args(arguments)
     logs.set_up()
     return logs.run_command(lambda: options.run(options))
 

@@ -9,7 +9,7 @@ import os
 import socket
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from mlmdist.errors import ConfigError
 
@@ -34,7 +34,7 @@ class Place:
 
 
 def place() -> Place:
-    """This process's place, from the launcher's environment; rank 0 of 1 without a launcher.
+    """Where this process stands, from the launcher's environment; rank 0 of 1 without a launcher.
 
     Raises ConfigError if the environment holds only a part of what a launcher sets.
     """
@@ -45,8 +45,8 @@ def place() -> Place:
     missing = [name for name in names if name not in environment]
     if missing:
         raise ConfigError(
-            f"the environment has no {', '.join(missing)}; a launcher sets all of {', '.join(names)}"
-            ": start with `deepspeed launch/pretrain.py ...`, or unset RANK and WORLD_SIZE"
+            f"the environment has no {', '.join(missing)}; a launcher sets {', '.join(names)}: "
+            "start with `deepspeed launch/pretrain.py ...`, or unset RANK and WORLD_SIZE"
         )
     world_size = int(environment["WORLD_SIZE"])
     return Place(
@@ -72,7 +72,7 @@ def start(here: Place, *, timeout_seconds: float) -> None:
     timeout = timedelta(seconds=timeout_seconds)
     try:
         ranks.init_process_group(backend, timeout=timeout)
-        _control = ranks.new_group(backend="gloo", timeout=timeout)
+        _control = cast("ProcessGroup", ranks.new_group(backend="gloo", timeout=timeout))
     except (RuntimeError, ValueError, OSError) as error:
         raise ConfigError(_start_failure(here, timeout_seconds, str(error))) from None
 

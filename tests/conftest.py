@@ -5,9 +5,11 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
-from jaxtyping import install_import_hook  # noqa: E402
+from jaxtyping import install_import_hook
 
-install_import_hook(["mlmdist", "data_prep"], "beartype.beartype")
+import tests.typecheck
+
+install_import_hook(["mlmdist", "data_prep"], f"{tests.typecheck.__name__}.check")
 
 from hypothesis import HealthCheck, settings  # noqa: E402
 
@@ -15,4 +17,3 @@ settings.register_profile(
     "house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("house")
-

@@ -103,7 +103,7 @@ def test_s2_any_flipped_byte_of_a_block_is_named(
         damaged[place] ^= 0x10
         path.write_bytes(damaged)
         opened = Shard(path, entry)
-        with pytest.raises(DataError, match="000000.tar: block 000001 at byte"):
+        with pytest.raises(DataError, match=r"000000\.tar: block 000001 at byte"):
             opened.read_block(1)
         opened.read_block(0)
 
@@ -141,7 +141,7 @@ def test_s2_a_cut_or_grown_file_is_not_opened(
 
 
 def test_s2_a_shard_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
-    def blocks_until_full():  # noqa: ANN202
+    def blocks_until_full():
         yield "000000", make_block(30)
         assert [TEMPORARY_MARK in path.name for path in tmp_path.iterdir()] == [True]
         raise OSError(28, "No space left on device")

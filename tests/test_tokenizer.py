@@ -21,7 +21,9 @@ TEXTS = (
 
 
 @pytest.fixture(scope="module", params=["unigram", "bpe", "unigram with bytes"])
-def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+def tokenizer(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Tokenizer:
     kind, _, byte_fallback = request.param.partition(" ")
     config = TokenizerTraining(
         kind=kind,
@@ -80,7 +82,9 @@ def test_word_starts(tokenizer: Tokenizer) -> None:
     encoded = tokenizer.encode_with_ends([text])
     starts = tokenizer.word_starts(encoded.tokens, encoded.ptr)
     begins = np.concatenate([[0], encoded.char_end[:-1]])
-    words = [text[begin:].lstrip()[:1] for begin, start in zip(begins, starts, strict=True) if start]
+    words = [
+        text[begin:].lstrip()[:1] for begin, start in zip(begins, starts, strict=True) if start
+    ]
     assert words[:4] == ["T", "c", "'", "s"]
     assert starts[0]
     for begin, start in zip(begins, starts, strict=True):

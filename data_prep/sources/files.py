@@ -51,7 +51,7 @@ def _paths(named: str) -> list[Path]:
     if path.is_dir():
         paths = [inner for inner in path.rglob("*") if inner.is_file()]
     else:
-        paths = [Path(match) for match in glob(str(path), recursive=True)]
+        paths = [Path(match) for match in glob(str(path), recursive=True)]  # noqa: PTH207 (of any root)
     if not paths:
         raise ConfigError(f"sources: {named}: no such file, folder or match of the pattern")
     return sorted(paths)

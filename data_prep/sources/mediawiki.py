@@ -1,12 +1,11 @@
 """The pages of a MediaWiki XML dump, one at a time, plain or bzip2."""
 
 import bz2
-import io
-import xml.etree.ElementTree as ElementTree
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import BinaryIO
+from typing import IO, Protocol, cast, runtime_checkable
 
 from data_prep.documents import Document, document_id
 from data_prep.wikitext.extraction import extract
@@ -17,6 +16,15 @@ ARTICLE_NAMESPACE = 0
 FILE_NAMESPACE, CATEGORY_NAMESPACE = 6, 14
 READ_BYTES = 1 << 20
 BZIP2_MAGIC = b"BZh"
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """What a parser reads from."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes, at most `size`; none at the end."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,7 @@ class Page:
     site: Site
 
 
-def read_pages(stream: BinaryIO, name: str = "the dump") -> Iterator[Page]:
+def read_pages(stream: Readable, name: str = "the dump") -> Iterator[Page]:
     """The pages of an XML dump in file order; memory holds one page at a time.
 
     `stream` is read from its place and may be bzip2, of one or many streams; UTF-8 and UTF-16 are
@@ -61,7 +69,7 @@ def read_pages(stream: BinaryIO, name: str = "the dump") -> Iterator[Page]:
     counter = _Counter(_decompressed(stream))
     try:
         yield from _pages(counter)
-    except (EOFError, OSError, ValueError, ElementTree.ParseError) as error:
+    except (EOFError, OSError, ValueError, ET.ParseError) as error:
         raise DataError(
             f"{name}: broken after about {counter.count:,} bytes of XML ({error}); a dump must be "
             f"whole: compare its checksum and fetch it again"
@@ -81,30 +89,41 @@ def page_document(page: Page, source_index: int) -> Document:
     return Document(number, str(number), page.title, tuple(extract(page.text, page.site.names)))
 
 
-class _Counter(io.RawIOBase):
+class _Counter:
     """A readable that counts what went through it, so that an error can say where."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: Readable) -> None:
         self.stream, self.count = stream, 0
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes, `READ_BYTES` at most."""
         data = self.stream.read(min(size, READ_BYTES) if size > 0 else READ_BYTES)
         self.count += len(data)
         return data
 
 
-def _decompressed(stream: BinaryIO) -> BinaryIO:
+def _decompressed(stream: Readable) -> Readable:
     """The stream behind bzip2, where its first bytes say so; `bz2` joins streams itself."""
-    buffered = stream if hasattr(stream, "peek") else io.BufferedReader(stream)  # type: ignore[arg-type]
-    head = buffered.peek(len(BZIP2_MAGIC))  # type: ignore[attr-defined]
-    if head[: len(BZIP2_MAGIC)] == BZIP2_MAGIC:
-        return bz2.BZ2File(buffered)  # type: ignore[return-value]
-    return buffered
+    head = stream.read(len(BZIP2_MAGIC))
+    whole = _Joined(head, stream)
+    return bz2.BZ2File(cast("IO[bytes]", whole)) if head == BZIP2_MAGIC else whole
 
 
-def _pages(stream: io.RawIOBase) -> Iterator[Page]:
+class _Joined:
+    """Bytes that were read already, then the stream they came from, which need not seek."""
+
+    def __init__(self, head: bytes, stream: Readable) -> None:
+        self.head, self.stream = head, stream
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes."""
+        head, self.head = self.head, b""
+        return head or self.stream.read(size)
+
+
+def _pages(stream: Readable) -> Iterator[Page]:
     """Pages out of parse events; each element is thrown away as soon as it has been used."""
-    events = ElementTree.iterparse(stream, events=("start", "end"))
+    events = ET.iterparse(stream, events=("start", "end"))  # noqa: S314 (expat bounds what entities grow to)
     _, root = next(events)
     site, ordinal = Site(), 0
     for event, element in events:
@@ -119,13 +138,13 @@ def _pages(stream: io.RawIOBase) -> Iterator[Page]:
             root.clear()
 
 
-def _site(siteinfo: ElementTree.Element, root: ElementTree.Element) -> Site:
+def _site(siteinfo: ET.Element, root: ET.Element) -> Site:
     language = root.get("{http://www.w3.org/XML/1998/namespace}lang", "")
     spaces = (item for item in siteinfo.iter() if _local(item.tag) == "namespace")
     return Site(language, {int(item.get("key", "0")): item.text or "" for item in spaces})
 
 
-def _page(page: ElementTree.Element, ordinal: int, site: Site) -> Page:
+def _page(page: ET.Element, ordinal: int, site: Site) -> Page:
     """A `<page>` element as a record; of several revisions the last one in the file is taken."""
     fields = {_local(child.tag): child for child in page}
     revision = fields.get("revision")
@@ -146,6 +165,6 @@ def _local(tag: str) -> str:
     return tag.rpartition("}")[2]
 
 
-def _text(elements: dict[str, ElementTree.Element], name: str) -> str:
+def _text(elements: dict[str, ET.Element], name: str) -> str:
     element = elements.get(name)
     return "" if element is None else element.text or ""

@@ -8,23 +8,24 @@ import re
 
 from data_prep.wikitext.formulas import formula_words
 from data_prep.wikitext.markers import HOLE, shield
+from data_prep.wikitext.tables import word_list
 
 # Elements whose content is no prose. Their text is not looked into.
-DROPPED = (
+DROPPED = word_list(
     "gallery timeline score hiero imagemap graph templatedata source syntaxhighlight pre mapframe "
     "maplink categorytree indicator includeonly style script references inputbox charinsert "
     "templatestyles dynamicpagelist quiz poll"
-).split()
+)
 FORMULAS = ("math", "ce", "chem")
-_BLOCK = (
+_BLOCK = word_list(
     "p div blockquote center li ul ol dl dd dt hr h1 h2 h3 h4 h5 h6 poem table tr td th caption "
     "tbody thead section"
-).split()
-_INLINE = (
+)
+_INLINE = word_list(
     "span small big i b u s em strong strike del ins sub sup font tt code var samp kbd cite q abbr "
     "dfn mark bdi bdo ruby rb rt rp rtc wbr noinclude onlyinclude nobr nowiki ref references a img "
     "includeonly time data translate tvar languages noeditsection acronym blink"
-).split()
+)
 
 _NAMES = "|".join(["ref", "nowiki", "table", *FORMULAS, *DROPPED])
 _SPECIAL = re.compile(rf"<!--|<({_NAMES})\b(?![-:])[^<>]*>", re.IGNORECASE)
@@ -38,13 +39,15 @@ _POWER = re.compile(r"(?<=[0-9])<sup>(?=(?:'')?(?:[-+−–]?[0-9]|[nkxmij]\b))"
 _LINE_BREAK = re.compile(r"<br\b[^<>]*>", re.IGNORECASE)
 _BLOCK_TAG = re.compile(rf"</?(?:{'|'.join(_BLOCK)})\b(?![-:])[^<>]*>", re.IGNORECASE)
 _INLINE_TAG = re.compile(rf"</?(?:{'|'.join(_INLINE)})\b(?![-:])[^<>]*>", re.IGNORECASE)
+_BROKEN_TAG = re.compile(rf"</?(?:{_NAMES})\b[^<>\n]*", re.IGNORECASE)
 
 
 def without_elements(text: str) -> str:
     """Wikitext without comments and tags: words of transparent elements stay, the rest is a hole.
 
-    The content of `<nowiki>` comes back shielded. An unclosed comment hides the rest of the page, as
-    MediaWiki has it; an unclosed reference hides its line; other unclosed tags only go themselves.
+    The content of `<nowiki>` comes back shielded. An unclosed comment hides the rest of the page,
+    as MediaWiki has it; an unclosed reference hides its line; of other unclosed elements
+    only the tag goes.
     """
     if "<" not in text:
         return text
@@ -52,14 +55,14 @@ def without_elements(text: str) -> str:
 
 
 def _special_elements(text: str) -> str:
-    """The text without comments, references, formulas and other elements with content of its own."""
+    """The text without comments, references, formulas and the like, whose content is no markup."""
     pieces: list[str] = []
     unclosed: set[str] = set()
     at = 0
     while match := _SPECIAL.search(text, at):
         pieces.append(text[at : match.start()])
-        words, at = _element(text, match, unclosed)
-        pieces.append(words)
+        left, at = _element(text, match, unclosed)
+        pieces.append(left)
     pieces.append(text[at:])
     return "".join(pieces)
 
@@ -79,7 +82,7 @@ def _element(text: str, opening: re.Match[str], unclosed: set[str]) -> tuple[str
     if end < 0:
         unclosed.add(name)
         return "", opening.end()
-    return _words(name, text[opening.end() : start]), end
+    return _left_words(name, text[opening.end() : start]), end
 
 
 def _comment(text: str, opening: re.Match[str]) -> tuple[str, int]:
@@ -115,7 +118,7 @@ def _content(text: str, opening: re.Match[str], name: str) -> tuple[int, int]:
     return -1, -1
 
 
-def _words(name: str, content: str) -> str:
+def _left_words(name: str, content: str) -> str:
     """What a closed element puts into the line."""
     if name == "nowiki":
         return shield(content)
@@ -129,4 +132,4 @@ def _plain_tags(text: str) -> str:
     text = _POWER.sub("^", text)
     text = _LINE_BREAK.sub(" ", text)
     text = _BLOCK_TAG.sub("\n", text)
-    return _INLINE_TAG.sub("", text)
+    return _BROKEN_TAG.sub("", _INLINE_TAG.sub("", text))

@@ -5,8 +5,9 @@ Input is wikitext whose elements, templates, links and tables are already words 
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from data_prep.wikitext.holes import mended
 from data_prep.wikitext.links import without_external_links
 from data_prep.wikitext.markers import HOLE, unshield
 from data_prep.wikitext.names import FILE_PREFIXES, LINK_SECTIONS
@@ -23,13 +24,9 @@ _STRAY_BRACKETS = re.compile(r"\[\[|\]\]|\}\}")
 _QUOTES = re.compile(r"'{2,}")
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
-# Mending around holes. Every repetition is bounded or starts at a hole, so no line takes long.
-_HOLES = re.compile(rf"{HOLE}(?:[ ,;:]*{HOLE})+")
-_HOLE_AFTER_OPENING = re.compile(rf"([(\[（]) ?{HOLE}[ ,;:]*")
-_HOLE_BEFORE_CLOSING = re.compile(rf"[ ,;:，；]{{0,4}}{HOLE} ?([)\]）])")
-_EMPTY_BRACKETS = re.compile(r" ?(?:\( ?\)|\[ ?\]|（ ?）)")
-_SPACED_HOLE = re.compile(rf" {HOLE}(?=[ ,.;:!?)\]，。；：])")
-_HOLE_BEFORE_COMMA = re.compile(rf"([,;:]) ?{HOLE} ?(?=[,;.])[,;]?")
+_LOOSE_OPENING = re.compile(r"([(\[]) (?=\S)")
+_LOOSE_CLOSING = re.compile(r" (?<=[\w\])\"'”’%] )([)\]]|[,.](?= |\Z)(?! \.))")
+_ARGUMENTS = re.compile(r"\|[ ]?[\w-]{2,30} ?=")
 
 
 def paragraphs(text: str) -> Iterator[str]:
@@ -95,10 +92,10 @@ def _hidden_level(line: str, hidden_level: int) -> int:
     return level if title in LINK_SECTIONS else 0
 
 
-def _paragraph(raw: str, wanted: "type[bool] | object") -> Iterator[str]:
-    """The paragraph of a raw text where it is prose, else nothing."""
+def _paragraph(raw: str, wanted: Callable[[str], bool]) -> Iterator[str]:
+    """The paragraph of a raw text where it is prose and no rest of a broken template, else none."""
     words = line_words(raw)
-    if words and wanted(words):  # type: ignore[operator]
+    if words and wanted(words) and not _ARGUMENTS.search(words):
         yield words
 
 
@@ -111,15 +108,16 @@ def line_words(raw: str) -> str:
         text = _ENTITY.sub(lambda match: html.unescape(match[0]), text)
     text = " ".join(text.split())
     if HOLE in text:
-        text = _mended(text)
-    return unshield(text).strip()
+        text = mended(text)
+    text = _LOOSE_CLOSING.sub(r"\1", _LOOSE_OPENING.sub(r"\1", text))
+    return unshield(_STRAY_BRACKETS.sub("", text)).strip()
 
 
-def _apostrophes(text: str) -> "str | object":
+def _apostrophes(text: str) -> str | Callable[[re.Match[str]], str]:
     """What stands for a run of apostrophes: nothing, or those that belong to the words.
 
-    MediaWiki's rule: if bold and italic are both left open in a line, one bold mark is an apostrophe
-    and an italic mark (`l'''amour''`, `''Time'''s`).
+    MediaWiki's rule: if bold and italic are both left open in a line, one bold mark is an
+    apostrophe and an italic mark (`l'''amour''`, `''Time'''s`).
     """
     runs = [len(match[0]) for match in _QUOTES.finditer(text)]
     italic = sum(run == 2 or run >= 5 for run in runs) % 2
@@ -133,14 +131,3 @@ def _apostrophes(text: str) -> "str | object":
         return "'" if place == rescued else "'" * extra
 
     return words
-
-
-def _mended(text: str) -> str:
-    """The text without holes, and without the spaces, commas and brackets they leave over."""
-    text = _HOLES.sub(HOLE, text)
-    text = _HOLE_AFTER_OPENING.sub(rf"\1{HOLE}", text)
-    text = _HOLE_BEFORE_CLOSING.sub(r"\1", text)
-    text = _EMPTY_BRACKETS.sub("", text.replace(f"({HOLE}", "(").replace(f"[{HOLE}", "["))
-    text = _HOLE_BEFORE_COMMA.sub(r"\1", text)
-    text = _SPACED_HOLE.sub("", text).replace(HOLE, "")
-    return " ".join(text.split())

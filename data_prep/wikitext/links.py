@@ -9,7 +9,9 @@ _URL = r"(?:(?:https?|ftps?|sftp|ircs?|gopher|telnet|nntp|news|git|svn|mms|xmpp|
 _EXTERNAL = re.compile(
     rf"\[{_URL}[^\s\[\]]*((?:[^\[\]\n]|\[[^\[\]\n]{{0,200}}\])*)\]", re.IGNORECASE
 )
-_BARE_URL = re.compile(r"\b(?:https?|ftp)://[^\s<>\[\]|\"”]+", re.IGNORECASE)
+_BARE_URL = re.compile(
+    r"\b(?:https?|ftp)://(?:[^\s<>\[\]|\"”]*[^\s<>\[\]|\"”.,;:!?)])?", re.IGNORECASE
+)
 _URL_START = re.compile(_URL, re.IGNORECASE)
 _SAME_SITE = re.compile(r"[^:]{0,20}:")
 
@@ -34,7 +36,7 @@ def shows_nothing(target: str, names: Names) -> bool:
 def link_words(parts: list[str]) -> str:
     """The words of a link cut at its bars: those behind the first bar, or else the target."""
     target, *words = parts
-    if words and (shown := "|".join(words).strip("\n")):
+    if words and (shown := "|".join(words).strip("|\n")):
         return shown
     if _URL_START.match(target):  # an external link in one bracket too many
         return target.partition(" ")[2]

@@ -1,100 +1,99 @@
-"""Local names: which link prefixes, section titles and codes mean what, on wikis of any language."""
+"""Local names: what link prefixes, section titles and codes mean on wikis of any language."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-FILE_PREFIXES = (
+from data_prep.wikitext.tables import entries, word_list
+
+FILE_PREFIXES = word_list(
     "file image media datei bild fichier archivo imagen файл файлы изображение картинка файл "
     "immagine bestand afbeelding plik grafika ficheiro imagem arquivo ファイル 画像 メディア 文件 "
     "档案 檔案 圖像 图像 파일 그림 dosya resim ملف صورة پرونده تصویر चित्र ไฟล์ ภาพ tập_tin hình "
     "berkas gambar soubor súbor fájl kép tiedosto kuva fil billede fitxer imatge fișier imagine "
     "зображення датотека слика slika datoteka αρχείο εικόνα קובץ תמונה lêer beeld attēls vaizdas "
     "pilt fails चित्र છબી படிமம் চিত্র ചിത്രം"
-).split()
-CATEGORY_PREFIXES = (
+)
+CATEGORY_PREFIXES = word_list(
     "category kategorie catégorie categoría категория категорія categoria categorie kategoria "
     "カテゴリ 分类 分類 분류 kategori kategória kategorija تصنيف رده زمرہ श्रेणी หมวดหมู่ thể_loại "
     "luokka categorìa κατηγορία קטגוריה категорија categoria kategoriya kateguorija বিষয়শ্রেণী"
-).split()
+)
 
 # Other wikis of the same project: [[de:Berlin]] stands at a page's edge, not in its text.
 LANGUAGE_CODES = frozenset(
-    (
-        "aa ab ace af als am an ang ar arc arz as ast av ay az ba bar be bg bh bi bjn bm bn bo bpy br "
-        "bs bug bxr ca cdo ce ceb ch chr chy ckb co cr crh cs csb cu cv cy da de diq dsb dv dz ee el "
-        "eml en eo es et eu ext fa ff fi fj fo fr frp frr fur fy ga gag gan gd gl glk gn got gu gv ha "
-        "hak haw he hi hif hr hsb ht hu hy ia id ie ig ik ilo io is it iu ja jbo jv ka kaa kab kbd kg "
-        "ki kk kl km kn ko koi krc ks ksh ku kv kw ky la lad lb lbe lez lg li lij lmo ln lo lt ltg lv "
-        "mai map-bms mdf mg mhr mi min mk ml mn mr mrj ms mt mwl my myv mzn na nah nap nds nds-nl ne "
-        "new nl nn no nov nrm nso nv ny oc om or os pa pag pam pap pcd pdc pfl pi pih pl pms pnb pnt "
-        "ps pt qu rm rmy rn ro roa-rup roa-tara ru rue rw sa sah sc scn sco sd se sg sh si simple sk "
-        "sl sm sn so sq sr srn ss st stq su sv sw szl ta te tet tg th ti tk tl tn to tpi tr ts tt tum "
-        "tw ty tyv udm ug uk ur uz ve vec vep vi vls vo wa war wo wuu xal xh xmf yi yo za zea zh "
+    word_list(
+        "aa ab ace af als am an ang ar arc arz as ast av ay az ba bar be bg bh bi bjn bm bn bo "
+        "bpy br bs bug bxr ca cdo ce ceb ch chr chy ckb co cr crh cs csb cu cv cy da de diq "
+        "dsb dv dz ee el eml en eo es et eu ext fa ff fi fj fo fr frp frr fur fy ga gag gan gd "
+        "gl glk gn got gu gv ha hak haw he hi hif hr hsb ht hu hy ia id ie ig ik ilo io is it "
+        "iu ja jbo jv ka kaa kab kbd kg ki kk kl km kn ko koi krc ks ksh ku kv kw ky la lad lb "
+        "lbe lez lg li lij lmo ln lo lt ltg lv mai map-bms mdf mg mhr mi min mk ml mn mr mrj "
+        "ms mt mwl my myv mzn na nah nap nds nds-nl ne new nl nn no nov nrm nso nv ny oc om or "
+        "os pa pag pam pap pcd pdc pfl pi pih pl pms pnb pnt ps pt qu rm rmy rn ro roa-rup "
+        "roa-tara ru rue rw sa sah sc scn sco sd se sg sh si simple sk sl sm sn so sq sr srn "
+        "ss st stq su sv sw szl ta te tet tg th ti tk tl tn to tpi tr ts tt tum tw ty tyv udm "
+        "ug uk ur uz ve vec vep vi vls vo wa war wo wuu xal xh xmf yi yo za zea zh "
         "zh-classical zh-min-nan zh-yue zu"
-    ).split()
+    )
 )
 
 # Sections without prose: sources, links, lists of works. Compared without case and spaces around.
 LINK_SECTIONS = frozenset(
-    title.strip()
-    for titles in (
-        "references|external links|see also|further reading|notes|bibliography|sources|footnotes|"
-        "notes and references|references and notes|works cited|citations|discography|filmography|"
-        "selected bibliography|gallery|endnotes|explanatory notes|general references|"
-        "references and further reading|external links and references|published works|awards",
-        "einzelnachweise|weblinks|literatur|siehe auch|quellen|anmerkungen|werke|belege|"
-        "einzelbelege|fußnoten|galerie|diskografie|filmografie|schriften|weblink",
+    word_list(
+        "references|external links|see also|further reading|notes|bibliography|sources|"
+        "footnotes|notes and references|references and notes|works cited|citations|discography|"
+        "filmography|selected bibliography|gallery|endnotes|explanatory notes|"
+        "general references|references and further reading|external links and references|"
+        "published works|einzelnachweise|weblinks|literatur|siehe auch|quellen|anmerkungen|"
+        "werke|belege|einzelbelege|fußnoten|galerie|diskografie|filmografie|schriften|weblink|"
         "références|notes et références|liens externes|voir aussi|bibliographie|annexes|"
-        "articles connexes|discographie|filmographie|notes|lien externe",
-        "referencias|enlaces externos|véase también|bibliografía|notas|referencias y notas",
-        "note|collegamenti esterni|voci correlate|altri progetti|bibliografia|"
-        "referências|ligações externas|ver também|notas e referências",
-        "примечания|ссылки|литература|см. также|источники|библиография|сноски|"
-        "бележки|външни препратки|източници|вижте също|використана література|джерела|примітки",
-        "referenties|externe links|externe link|zie ook|literatuur|bronnen|bronnen, noten en/of "
-        "referenties|verwysings|eksterne skakels|sien ook|przypisy|linki zewnętrzne|"
-        "zobacz też|bibliografia|uwagi|reference|externí odkazy|související články|literatura",
-        "källor|referenser|externa länkar|se även|kilder|eksterne lenker|referanser|se også|"
-        "fotnoter|kjelder|bakgrunnsstoff|lähteet|aiheesta muualla|katso myös|viitteet",
-        "参考文献|脚注|出典|関連項目|外部リンク|注釈|参照|参考资料|參考資料|参考|外部链接|外部連結|"
-        "外部鏈接|参见|參見|注释|註釋|参考来源|相关条目|腳註|文獻|각주|같이 보기|외부 링크|참고 문헌",
-        "مراجع|وصلات خارجية|انظر أيضا|المراجع|مصادر|منابع|پیوند به بیرون|جستارهای وابسته|حوالہ جات|"
-        "सन्दर्भ|संदर्भ|बाहरी कड़ियाँ|इन्हें भी देखें|อ้างอิง|แหล่งข้อมูลอื่น|ดูเพิ่ม|kaynakça|"
-        "dış bağlantılar|ayrıca bakınız|tham khảo|liên kết ngoài|xem thêm|חיצוניים|הערות שוליים",
+        "articles connexes|discographie|filmographie|lien externe|referencias|enlaces externos|"
+        "véase también|bibliografía|notas|referencias y notas|note|collegamenti esterni|"
+        "voci correlate|altri progetti|bibliografia|referências|ligações externas|ver também|"
+        "notas e referências|примечания|ссылки|литература|см. также|источники|библиография|"
+        "сноски|бележки|външни препратки|източници|вижте също|використана література|джерела|"
+        "примітки|referenties|externe links|externe link|zie ook|literatuur|bronnen|"
+        "bronnen, noten en/of referenties|verwysings|eksterne skakels|sien ook|przypisy|"
+        "linki zewnętrzne|zobacz też|uwagi|externí odkazy|související články|literatura|källor|"
+        "referenser|externa länkar|se även|kilder|eksterne lenker|referanser|se også|fotnoter|"
+        "kjelder|bakgrunnsstoff|lähteet|aiheesta muualla|katso myös|viitteet|"
+        "参考文献|脚注|出典|関連項目|"
+        "外部リンク|注釈|参照|参考资料|參考資料|参考|外部链接|外部連結|外部鏈接|"
+        "参见|參見|注释|註釋|参考来源|相关条目|腳註|文獻|각주|같이 보기|외부 링크|"
+        "참고 문헌|مراجع|وصلات خارجية|انظر أيضا|المراجع|مصادر|منابع|پیوند به بیرون|جستارهای وابسته|"
+        "حوالہ جات|सन्दर्भ|संदर्भ|बाहरी कड़ियाँ|इन्हें भी देखें|อ้างอิง|แหล่งข้อมูลอื่น|"
+        "ดูเพิ่ม|kaynakça|dış bağlantılar|ayrıca bakınız|tham khảo|liên kết ngoài|xem thêm|"
         "atsaucis|uorejuos saitys|verwijzingen|referințe|legături externe|vezi și|jegyzetek|"
         "további információk|források|παραπομπές|εξωτερικοί σύνδεσμοι|δείτε επίσης",
+        "|",
     )
-    for title in titles.split("|")
 )
 
-LANGUAGES = dict(
-    pair.split("=")
-    for pair in (
-        "af=Afrikaans,am=Amharic,ang=Old English,ar=Arabic,arc=Aramaic,az=Azerbaijani,be=Belarusian,"
-        "ber=Berber,bg=Bulgarian,bn=Bengali,bs=Bosnian,ca=Catalan,cs=Czech,cy=Welsh,da=Danish,"
-        "de=German,el=Greek,en=English,eo=Esperanto,es=Spanish,et=Estonian,eu=Basque,fa=Persian,"
-        "fi=Finnish,fr=French,fy=West Frisian,ga=Irish,gd=Scottish Gaelic,gl=Galician,"
-        "grc=Ancient Greek,grc-gre=Ancient Greek,gu=Gujarati,haw=Hawaiian,he=Hebrew,hi=Hindi,"
-        "hr=Croatian,hu=Hungarian,hy=Armenian,id=Indonesian,is=Icelandic,it=Italian,ja=Japanese,"
-        "ka=Georgian,kk=Kazakh,km=Khmer,kn=Kannada,ko=Korean,ku=Kurdish,kw=Cornish,la=Latin,"
-        "lb=Luxembourgish,lt=Lithuanian,lv=Latvian,mk=Macedonian,ml=Malayalam,mn=Mongolian,"
-        "mr=Marathi,ms=Malay,mt=Maltese,my=Burmese,nah=Nahuatl,ne=Nepali,nl=Dutch,nn=Norwegian,"
-        "no=Norwegian,oc=Occitan,pa=Punjabi,pl=Polish,ps=Pashto,pt=Portuguese,ro=Romanian,"
-        "ru=Russian,rus=Russian,sa=Sanskrit,sh=Serbo-Croatian,si=Sinhala,sk=Slovak,sl=Slovene,"
-        "so=Somali,sq=Albanian,aln=Gheg Albanian,sr=Serbian,sv=Swedish,sw=Swahili,ta=Tamil,"
-        "te=Telugu,tg=Tajik,th=Thai,tr=Turkish,tt=Tatar,uk=Ukrainian,ur=Urdu,uz=Uzbek,"
-        "vi=Vietnamese,yi=Yiddish,zh=Chinese"
-    ).split(",")
+LANGUAGES = entries(
+    "af=Afrikaans,am=Amharic,ang=Old English,ar=Arabic,arc=Aramaic,az=Azerbaijani,"
+    "be=Belarusian,ber=Berber,bg=Bulgarian,bn=Bengali,bs=Bosnian,ca=Catalan,cs=Czech,"
+    "cy=Welsh,da=Danish,de=German,el=Greek,en=English,eo=Esperanto,es=Spanish,et=Estonian,"
+    "eu=Basque,fa=Persian,fi=Finnish,fr=French,fy=West Frisian,ga=Irish,gd=Scottish Gaelic,"
+    "gl=Galician,grc=Ancient Greek,grc-gre=Ancient Greek,gu=Gujarati,haw=Hawaiian,he=Hebrew,"
+    "hi=Hindi,hr=Croatian,hu=Hungarian,hy=Armenian,id=Indonesian,is=Icelandic,it=Italian,"
+    "ja=Japanese,ka=Georgian,kk=Kazakh,km=Khmer,kn=Kannada,ko=Korean,ku=Kurdish,kw=Cornish,"
+    "la=Latin,lb=Luxembourgish,lt=Lithuanian,lv=Latvian,mk=Macedonian,ml=Malayalam,"
+    "mn=Mongolian,mr=Marathi,ms=Malay,mt=Maltese,my=Burmese,nah=Nahuatl,ne=Nepali,nl=Dutch,"
+    "nn=Norwegian,no=Norwegian,oc=Occitan,pa=Punjabi,pl=Polish,ps=Pashto,pt=Portuguese,"
+    "ro=Romanian,ru=Russian,rus=Russian,sa=Sanskrit,sh=Serbo-Croatian,si=Sinhala,sk=Slovak,"
+    "sl=Slovene,so=Somali,sq=Albanian,aln=Gheg Albanian,sr=Serbian,sv=Swedish,sw=Swahili,"
+    "ta=Tamil,te=Telugu,tg=Tajik,th=Thai,tr=Turkish,tt=Tatar,uk=Ukrainian,ur=Urdu,uz=Uzbek,"
+    "vi=Vietnamese,yi=Yiddish,zh=Chinese",
+    ",",
 )
 
-
+# German Wikipedia: `{{enS|words}}`.
 GERMAN_LANGUAGES = {
     "en": "englisch", "fr": "französisch", "la": "lateinisch", "it": "italienisch",
     "es": "spanisch", "ru": "russisch", "ja": "japanisch", "pl": "polnisch",
     "cs": "tschechisch", "nl": "niederländisch", "sv": "schwedisch", "pt": "portugiesisch",
     "tr": "türkisch", "ar": "arabisch", "el": "griechisch", "hu": "ungarisch", "da": "dänisch",
 }  # fmt: skip
-# German Wikipedia: `{{enS|words}}`.
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ MAX_DEPTH = 20
 """Words of templates inside one another are followed so deep; below, they are dropped."""
 
 _TOKEN = re.compile(
-    r"\{\{(?!\{)|\}\}|\[\[(?!\[)|\]\]|\n[ \t:*#]{0,20}\{\|(?!\})|\n[ \t]{0,20}\|\}(?!\})|\n[ \t]{0,20}(?=\n)"
+    r"\{\{(?!\{)|\}\}|\[\[(?!\[)|\]\]|\n[ \t:*#]{0,20}\{\|(?!\})"
+    r"|\n[ \t]{0,20}\|\}(?!\})|\n[ \t]{0,20}(?=\n)"
 )
 TEMPLATE, LINK, TABLE = "{{", "[[", "{|"
 _OPENING = {"}}": TEMPLATE, "]]": LINK, "|}": TABLE}
@@ -58,7 +59,9 @@ def _pairs(text: str, names: Names) -> list[Pair]:
             stack.append((mark, token))
             num_open[mark] += 1
         elif mark not in _OPENING:  # a blank line: no link but a caption goes on over it
-            while stack and stack[-1][0] == LINK and not holds_paragraphs(text, stack[-1][1], names):
+            while (
+                stack and stack[-1][0] == LINK and not holds_paragraphs(text, stack[-1][1], names)
+            ):
                 pop()
         elif num_open[kind := _OPENING[mark]] and (kind != LINK or stack[-1][0] == LINK):
             while stack[-1][0] != kind:

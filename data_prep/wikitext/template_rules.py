@@ -7,7 +7,8 @@ tables, and are dropped; the names here are the ones whose loss would leave a ho
 from collections.abc import Callable
 
 from data_prep.wikitext.arguments import Arguments
-from data_prep.wikitext.measures import measure_words
+from data_prep.wikitext.measures import measure_words, unit_words
+from data_prep.wikitext.tables import word_list
 
 Rule = Callable[[Arguments], str]
 
@@ -17,6 +18,7 @@ def _constant(words: str) -> Rule:
 
 
 def first(given: Arguments) -> str:
+    """The first argument."""
     return given.at(0) or given.named.get("text", "")
 
 
@@ -66,7 +68,9 @@ def _quotation(given: Arguments) -> str:
 
 def _fraction(given: Arguments) -> str:
     """`{{frac|1|2|3}}` is 1 2/3, `{{frac|2|3}}` is 2/3 and `{{frac|3}}` is 1/3."""
-    whole, over, under = ([""] * 3 + ["1"] + given.positional)[-3:] if given.positional else [""] * 3
+    whole, over, under = (
+        ([""] * 3 + ["1"] + given.positional)[-3:] if given.positional else [""] * 3
+    )
     if len(given.positional) < 3:
         whole = ""
     return f"{whole} {over}/{under}".strip() if under else ""
@@ -157,10 +161,33 @@ def _other_wiki(given: Arguments) -> str:
     return given.named.get("lt") or given.at(1 if codefirst else 0)
 
 
-_SHIP_PREFIXES = (
-    "uss hms ss rms hmas hmcs hmnzs usns usat uscgc ins sms css hnlms hdms hswms mv".split()
+def _music(given: Arguments) -> str:
+    """`B{{music|flat}}` is B♭; other signs stay as they were named."""
+    signs = {"flat": "♭", "sharp": "♯", "natural": "♮", "b": "♭", "#": "♯"}
+    return signs.get(given.at(0), given.at(0))
+
+
+def _density(given: Arguments) -> str:
+    """`{{pop density|3645257|640081.87|km2}}` is 5.7/km²."""
+    try:
+        people, area = (float(given.at(index).replace(",", "")) for index in (0, 1))
+        return f"{people / area:.1f}/{unit_words(given.at(2))}"
+    except (ValueError, ZeroDivisionError):
+        return ""
+
+
+def _author(given: Arguments) -> str:
+    """`{{harvtxt|Boolos|Jeffrey|1974}}` is Boolos & Jeffrey (1974)."""
+    *authors, year = given.positional or [""]
+    return f"{' & '.join(authors)} ({year})" if authors else ""
+
+
+_SHIP_PREFIXES = word_list(
+    "uss hms ss rms hmas hmcs hmnzs usns usat uscgc ins sms css hnlms hdms hswms mv"
 )
-_NO_SOUNDS = frozenset("UK US AU CA NZ IE GB uk us au ca lang pron also icon local audio or".split())
+_NO_SOUNDS = frozenset(
+    word_list("UK US AU CA NZ IE GB uk us au ca lang pron also icon local audio or")
+)
 
 
 def bracketed(given: Arguments) -> str:
@@ -184,7 +211,7 @@ def _table() -> dict[str, Rule]:
 
 
 _NAMED_RULES: list[tuple[str, Rule]] = [
-    ("nowrap, nobr, nobreak, nobold, small, smaller, big, large, larger, huge, midsize, resize, "
+    (("nowrap, nobr, nobreak, nobold, small, smaller, big, large, larger, huge, midsize, resize, "
      "unicode, polytonic, linktext, lsj, abbr, tooltip, abbrv, math, mvar, var, em, strong, bold, "
      "italic, italics, angbr, angle bracket, vr, angbr ipa, key press, keypress, key, kbd, code, "
      "mono, center, centre, not a typo, notatypo, proper name, sc, smallcaps, small caps, smcaps, "
@@ -192,14 +219,14 @@ _NAMED_RULES: list[tuple[str, Rule]] = [
      "overline, underline, strikethrough, format price, formatnum, railgauge, track gauge, flag, "
      "flagcountry, flagu, fb, pad, rtl, ltr, bidi, asiantitle, cyrl, grek, visible anchor, "
      "vanchor, lc, uc, lcfirst, ucfirst, nq, quoted, text, gloss, nombre, unité2, 黑体, 仮リンク, "
-     "link-en, internal link helper/en, le, zy, nw, us patent, taxon italics, noitalic, no italic, "
-     "no bold, nihongo2, jpn, sic, lang-mul, dropinitial, drop initial, main other, script", first),
+     "link-en, internal link helper/en, le, zy, nw, us patent, taxon italics, noitalic, "
+     "no bold, nihongo2, jpn, sic, lang-mul, dropinitial, drop initial, script"), first),
     ("lang, rtl-lang, ltr-lang, langue, lang2, spell, wikt-lang, tsl, 语言", _foreign),
     ("transl, transliteration, translit, tlit", _last),
     ("color, colour, font color, fontcolor, background, hs", _second),
-    ("quote, blockquote, cquote, rquote, quotation, quote box, zitat, citation bloc, bquote, 引用, "
+    (("quote, blockquote, cquote, rquote, quotation, quote box, zitat, citation bloc, bquote, "
      "cytat, cita, citazione, block quote, centered pull quote, pull quote, verse, poemquote, "
-     "poem quote", _quotation),
+     "poem quote"), _quotation),
     ("frac, sfrac, fraction, bruch, tfrac", _fraction),
     ("val, value", _value),
     ("e, esp", _around("×10^")),
@@ -207,6 +234,10 @@ _NAMED_RULES: list[tuple[str, Rule]] = [
     ("circa, c., ca., ca", _circa),
     ("nihongo, nihongo3, nihongo krt", _japanese),
     ("zh", _chinese),
+    ("music", _music),
+    ("pop density", _density),
+    ("harvtxt, harvcoltxt, harvtxtcol", _author),
+    ("ec number", _around("EC ")),
     ("ipac-en, ipac-pl, ipac-cmn, ipac-fr, ipac-ga", _pronunciation),
     ("respell, pronunciation respelling", _respelling),
     ("convert, cvt, converter, unité, unit", _measure),
@@ -220,7 +251,8 @@ _NAMED_RULES: list[tuple[str, Rule]] = [
     ("inr, indian rupee, ₹", _money("₹")),
     ("oldstyledate, osdate", _old_style),
     ("bibleref, bibleref2, bibleverse, bibelstelle", _verse),
-    ("hlist, flatlist, plainlist, unbulleted list, ubl, plain list, columns-list", _list),
+    (("hlist, flatlist, plainlist, unbulleted list, ubl, plain list, columns-list, "
+     "ordered list"), _list),
     ("s, siècle", _century),
     ("ruby, ruby-ja, 読み仮名, 読み仮名 ruby不使用, ふりがな, rubi", _reading),
     ("ill, interlanguage link, illm, ill2, interlanguage link multi", _other_wiki),

@@ -173,22 +173,24 @@ def _walk(
     units: Units, priority: UInt64[np.ndarray, "units"], wanted: Int64[np.ndarray, "rows"]
 ) -> Bool[np.ndarray, "units"]:
     """Per row, take units by ascending priority, passing over those that no longer fit."""
-    order = np.lexsort((priority, units.row))
     counts = np.bincount(units.row, minlength=len(wanted))
-    ptr = pointers(counts)
-    sizes = units.size[order]
-    taken = np.zeros(len(order), dtype=np.bool_)
+    column = np.arange(len(units.row)) - pointers(counts)[units.row]
+    table = np.full((len(wanted), int(counts.max())), NEVER)
+    table[units.row, column] = priority
+    order = table.argsort(axis=1, kind="stable")
+    sizes = np.zeros(table.shape, dtype=np.int64)
+    sizes[units.row, column] = units.size
+    sizes = np.take_along_axis(sizes, order, axis=1)
+    fits = np.zeros(table.shape, dtype=np.bool_)
     left = wanted.copy()
-    active = np.flatnonzero(counts)
-    step = 0
-    while active.size:
-        place = ptr[active] + step
-        fits = (sizes[place] > 0) & (sizes[place] <= left[active])
-        taken[order[place[fits]]] = True
-        left[active[fits]] -= sizes[place[fits]]
-        step += 1
-        active = active[(left[active] > 0) & (counts[active] > step)]
-    return taken
+    for step in range(table.shape[1]):
+        fits[:, step] = (sizes[:, step] > 0) & (sizes[:, step] <= left)
+        left -= np.where(fits[:, step], sizes[:, step], 0)
+        if not left.any():
+            break
+    taken = np.zeros_like(fits)
+    np.put_along_axis(taken, order, fits, axis=1)
+    return taken[units.row, column]
 
 
 def _replacements(

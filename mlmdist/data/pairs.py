@@ -48,13 +48,9 @@ class Cuts:
 
     offsets: Int64[np.ndarray, "cuts"]
     ptr: Int64[np.ndarray, "windows_plus_1"]
+    counts: Int64[np.ndarray, "windows"]
     keys: Int64[np.ndarray, "cuts"]
     """window << 16 | offset: ascending over all windows, to be searched."""
-
-    @property
-    def counts(self) -> Int64[np.ndarray, "windows"]:
-        """Cuts of each window."""
-        return np.diff(self.ptr)
 
 
 def pair(
@@ -111,8 +107,8 @@ def _next_sentence(
     matched = partner >= 0
     cut = np.where(matched, cut, _any_cuts(windows, cuts, seed))
     low, high = np.minimum(rows, partner), np.maximum(rows, partner)
-    keys = _match_keys("pair coin", seed, windows, low, high)
-    swapped = matched & _coins(keys)
+    states = _window_keys("pair coin", seed, windows)
+    swapped = matched & _coins(_match_keys(states, windows, low, high))
     second = np.where(swapped, partner, np.where(cut > 0, rows, -1))
     return Spans(
         first_window=rows,
@@ -139,6 +135,7 @@ def _match(
     partner = np.full(len(windows.lengths), -1)
     cut = np.zeros_like(partner)
     grid = _cell_grid(cell_ptr)
+    states = _window_keys("pair cuts", seed, windows)
     row = np.arange(CELL_ROWS)
     for distance in range(1, CELL_ROWS):
         lower = row[row < row ^ distance]
@@ -147,7 +144,7 @@ def _match(
         free &= (cuts.counts[low] > 0) & (cuts.counts[high] > 0)
         free &= windows.document_id[low] != windows.document_id[high]
         if free.any():
-            keys = _match_keys("pair cuts", seed, windows, low[free], high[free])
+            keys = _match_keys(states, windows, low[free], high[free])
             low, high, low_cut, high_cut = _fitting_cuts(
                 windows, cuts, low[free], high[free], keys, capacity
             )
@@ -214,7 +211,7 @@ def _cuts(windows: Windows) -> Cuts:
     inner[windows.sentence_ptr[:-1]] = False
     offsets, window = starts[inner], window[inner]
     counts = np.bincount(window, minlength=len(windows.lengths))
-    return Cuts(offsets, pointers(counts), window << OFFSET_BITS | offsets)
+    return Cuts(offsets, pointers(counts), counts, window << OFFSET_BITS | offsets)
 
 
 def _any_cuts(windows: Windows, cuts: Cuts, seed: int) -> Int64[np.ndarray, "windows"]:
@@ -252,15 +249,13 @@ def _window_keys(purpose: str, seed: int, windows: Windows) -> UInt64[np.ndarray
 
 
 def _match_keys(
-    purpose: str,
-    seed: int,
+    states: UInt64[np.ndarray, "windows"],
     windows: Windows,
     low: Int64[np.ndarray, "pairs"],
     high: Int64[np.ndarray, "pairs"],
 ) -> UInt64[np.ndarray, "pairs"]:
     """A hash of (epoch, both window ids); the same for both rows of a match."""
-    state = _window_keys(purpose, seed, windows)[low]
-    state = absorb_array(state, windows.document_id[high])
+    state = absorb_array(states[low], windows.document_id[high])
     return absorb_array(state, windows.window_number[high])
 
 

@@ -78,10 +78,10 @@ class Reader:
 
         Each block in question is read at most once, however few are held.
         """
-        parts: list[tuple[NDArray[np.generic], ...]] = [()] * len(rows)
-        for place in np.lexsort((blocks, corpus)).tolist():
-            block = self.block(int(corpus[place]), int(blocks[place]))
-            parts[place] = _row(block, int(rows[place]))
+        order = np.lexsort((blocks, corpus))
+        listed = zip(*(part[order].tolist() for part in (corpus, blocks, rows)), strict=True)
+        found = [_row(self.block(one, number), row) for one, number, row in listed]
+        parts = [found[place] for place in np.argsort(order).tolist()]
         tokens, words, sentences, documents, numbers, repeated = zip(*parts, strict=True)
         return Windows(
             tokens=np.concatenate(tokens).astype(np.int64),
@@ -97,14 +97,17 @@ class Reader:
         )
 
 
-def _row(block: Block, row: int) -> tuple[NDArray[np.generic], ...]:
+Row = tuple[NDArray[np.unsignedinteger], NDArray[np.bool_], NDArray[np.uint16], int, int, int]
+
+
+def _row(block: Block, row: int) -> Row:
     """One window of a block: tokens, word starts, sentence starts, document, number, repeated."""
     first, last = block.window_ptr[row], block.window_ptr[row + 1]
     return (
         block.tokens[first:last],
         block.word_start[first:last],
         block.sentence_start[block.sentence_ptr[row] : block.sentence_ptr[row + 1]],
-        block.document_id[row],
-        block.window_number[row],
-        block.repeated[row],
+        int(block.document_id[row]),
+        int(block.window_number[row]),
+        int(block.repeated[row]),
     )

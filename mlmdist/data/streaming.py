@@ -4,6 +4,7 @@ It shares no code with `mlmdist/shards.py`, only the record it returns, so `veri
 second, independent reader. Anybody's plain WebDataset pipeline reads the same.
 """
 
+import tarfile
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -30,7 +31,7 @@ def stream_blocks(shards: list[Path]) -> Iterator[tuple[str, Block]]:
         try:
             for sample in dataset.decode():  # pyright: ignore[reportGeneralTypeIssues]
                 yield sample["__key__"], _block(sample, shard)
-        except (OSError, EOFError, ValueError) as error:
+        except (OSError, EOFError, ValueError, tarfile.TarError) as error:
             raise DataError(f"{shard}: WebDataset cannot read it ({error})") from error
 
 

@@ -31,7 +31,9 @@ def check_ids(folder: Path, tokenizer: Tokenizer, lines: Sequence[str], *, is_un
     differ without a tie.
     """
     theirs = load_tokenizer(folder)
-    answers = theirs(list(lines), add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    answers = theirs(
+        list(lines), add_special_tokens=False, split_special_tokens=True, verbose=False
+    )["input_ids"]
     num_ties = 0
     for line, ours, other in zip(lines, tokenizer.encode(lines), answers, strict=True):
         if ours == other:
@@ -50,9 +52,10 @@ def check_logits(folder: Path, model: Bert, rows: Sequence[Sequence[int]]) -> fl
     weight is missing or left over, or the gap is more than rounding.
     """
     with quiet():
-        theirs, report = BertForPreTraining.from_pretrained(
+        loaded: Any = BertForPreTraining.from_pretrained(
             folder, dtype=torch.float64, output_loading_info=True, local_files_only=True
         )
+    theirs, report = loaded
     wrong = {kind: names for kind, names in report.items() if names}
     if wrong:
         raise DataError(f"{folder}: transformers finds other weights than it wants: {wrong}")
@@ -69,7 +72,7 @@ def check_logits(folder: Path, model: Bert, rows: Sequence[Sequence[int]]) -> fl
 
 
 def rows_of(tokenizer: Tokenizer, lines: Sequence[str], max_positions: int) -> list[list[int]]:
-    """[CLS] A B [SEP] of neighbouring lines: some rows, of different lengths, that fit the model."""
+    """[CLS] A B [SEP] of neighbouring lines: a few rows of different lengths that fit the model."""
     tokens = tokenizer.encode(lines[: MAX_ROWS + 1])
     rows = [[CLS_ID, *(a + b)[: max_positions - 2], SEP_ID] for a, b in pairwise(tokens)]
     return [*rows, [CLS_ID, SEP_ID]]

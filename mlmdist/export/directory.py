@@ -120,14 +120,14 @@ def _make_durable(folder: Path) -> None:
 
 def _put_in_place(folder: Path, out: Path) -> None:
     """Rename; an earlier export steps aside first and comes back if that fails."""
-    aside = out.with_name(f"{folder.name}-old")
+    aside = out.with_name(f"{out.name}.old-{os.getpid()}")
     if out.exists():
-        os.replace(out, aside)
+        out.replace(aside)
     try:
-        os.replace(folder, out)
+        folder.replace(out)
     except OSError:
         if aside.exists():
-            os.replace(aside, out)
+            aside.replace(out)
         raise
     sync_folder(out.parent)
     shutil.rmtree(aside, ignore_errors=True)

@@ -1,6 +1,7 @@
 """The lines on which an export's token ids are compared."""
 
 import logging
+from itertools import pairwise
 from pathlib import Path
 
 from mlmdist.config.pretrain import Data
@@ -32,7 +33,7 @@ PROBES = (
 def from_file(path: Path) -> list[str]:
     """The lines of a UTF-8 text file; raises DataError if it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        return path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: not readable as lines of UTF-8 text ({error})") from None
 
@@ -51,5 +52,5 @@ def from_shards(data: Data, tokenizer: Tokenizer) -> list[str]:
         log.warning("no lines from the run's shards (%s): token ids are compared on probes", error)
         return []
     bounds = block.window_ptr[: MAX_WINDOWS + 1].tolist()
-    windows = [block.tokens[a:b].tolist() for a, b in zip(bounds, bounds[1:], strict=False)]
+    windows = [block.tokens[a:b].tolist() for a, b in pairwise(bounds)]
     return [tokenizer.decode(window) for window in windows]

@@ -5,6 +5,7 @@ and byte pieces in text, which SentencePiece never does, so they get scores that
 BPE wants merges, which follow from the pieces and their ranks.
 """
 
+import re
 from typing import Any
 
 from sentencepiece import sentencepiece_model_pb2
@@ -12,10 +13,11 @@ from sentencepiece import sentencepiece_model_pb2
 from mlmdist.errors import DataError
 from mlmdist.tokenizer import SPACE, SPECIAL_TOKENS, UNK_ID, Tokenizer
 
-Piece = sentencepiece_model_pb2.ModelProto.SentencePiece
-TrainerSpec = sentencepiece_model_pb2.TrainerSpec
+proto: Any = sentencepiece_model_pb2  # its classes are made at run time
+Piece = proto.ModelProto.SentencePiece
+TrainerSpec = proto.TrainerSpec
 WHITESPACE = "".join(map(chr, filter(lambda code: chr(code).isspace(), range(0x110000))))
-"""What Python's `str.split` splits at, which is more than the regular expression \\s is elsewhere."""
+"""What Python's `str.split` splits at: more than the regular expression \\s is elsewhere."""
 
 LOSING_FACTOR = 8
 """A special piece's name has at most 6 characters: worse than 8 times the worst piece loses."""
@@ -26,9 +28,7 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
 
     Raises DataError for a SentencePiece model that `tokenizers` cannot follow.
     """
-    model = sentencepiece_model_pb2.ModelProto.FromString(
-        tokenizer.processor.serialized_model_proto()
-    )
+    model = proto.ModelProto.FromString(tokenizer.processor.serialized_model_proto())
     _check(model)
     is_unigram = model.trainer_spec.model_type == TrainerSpec.UNIGRAM
     has_bytes = any(piece.type == Piece.BYTE for piece in model.pieces)
@@ -38,7 +38,7 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
         "padding": None,
         "added_tokens": [_added_token(token) for token in range(len(SPECIAL_TOKENS))],
         "normalizer": _normalizer(),
-        "pre_tokenizer": _metaspace(split=is_unigram),
+        "pre_tokenizer": _pre_tokenizer(model.pieces, is_unigram=is_unigram),
         "post_processor": _post_processor(),
         "decoder": _decoder(has_bytes=has_bytes, is_unigram=is_unigram),
         "model": (_unigram if is_unigram else _bpe)(model.pieces, has_bytes=has_bytes),
@@ -115,13 +115,53 @@ def _added_token(token: int) -> dict[str, Any]:
 
 
 def _normalizer() -> dict[str, Any]:
-    """What `mlmdist.tokenizer.normalize` does."""
+    """What `mlmdist.tokenizer.normalize` does, and what SentencePiece does with its space mark.
+
+    A leading space stays: `_metaspace` puts a mark in front only where the text's first character
+    still is the first, and takes this space for the mark otherwise.
+    """
+    replacements = {
+        f"[{WHITESPACE}]+": " ",
+        f"[ {SPACE}]+\\z": "",  # SentencePiece drops its own mark at the end
+        f"\\A{SPACE}": 2 * SPACE,  # and puts one before a mark that is there
+    }
     steps = [
-        {"type": "NFKC"},
-        {"type": "Replace", "pattern": {"Regex": f"[{WHITESPACE}]+"}, "content": " "},
-        {"type": "Strip", "strip_left": True, "strip_right": True},
+        {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
+        for pattern, content in replacements.items()
     ]
-    return {"type": "Sequence", "normalizers": steps}
+    return {"type": "Sequence", "normalizers": [{"type": "NFKC"}, *steps]}
+
+
+def _pre_tokenizer(pieces: Any, *, is_unigram: bool) -> dict[str, Any]:
+    metaspace = _metaspace(split=is_unigram)
+    names = _names_with_unknowns(pieces) if is_unigram else []
+    if not names:
+        return metaspace
+    split = {
+        "type": "Split",
+        "pattern": {"Regex": "|".join(names)},
+        "behavior": "MergedWithPrevious",
+        "invert": False,
+    }
+    return {"type": "Sequence", "pretokenizers": [metaspace, split]}
+
+
+def _names_with_unknowns(pieces: Any) -> list[str]:
+    """A pattern each special name in which an unknown character stands beside a known one.
+
+    There every segmentation has a boundary, so text may be split there; and a name that is split is
+    not found as a piece, though its piece would beat unknown characters at any score.
+    """
+    known = {piece.piece for piece in pieces if piece.type == Piece.NORMAL}
+    names = [piece.piece for piece in pieces if piece.type != Piece.NORMAL]
+    patterns = []
+    for name in names:
+        places = range(1, len(name))
+        cuts = [cut for cut in places if (name[cut - 1] in known) != (name[cut] in known)]
+        if cuts:
+            before, after = re.escape(name[: cuts[0]]), re.escape(name[cuts[0] :])
+            patterns.append(f"{before}(?={after})")
+    return patterns
 
 
 def _metaspace(*, split: bool) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The model's input: the rows of a micro-batch as one stream of tokens, without padding."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Self
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from jaxtyping import Int32, Int64
@@ -40,7 +40,7 @@ class Stream:
         cls,
         rows: Sequence[tuple[Sequence[int], Sequence[int]]],
         masked_index: Sequence[int] = (),
-    ) -> Self:
+    ) -> "Stream":
         """The stream of (ids, segments) rows, asked at `masked_index` (places in the stream).
 
         Every label is -100: this is the way in for inference.
@@ -59,11 +59,12 @@ class Stream:
             pair_labels=torch.full((len(rows),), IGNORED),
         )
 
-    def to(self, device: torch.device | str) -> Self:
+    def to(self, device: torch.device | str) -> "Stream":
         """The same stream with its tensors on `device`."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        moved = {
-            name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
+        moved: dict[str, Any] = {
+            name: value.to(device, non_blocking=True)
             for name, value in values.items()
+            if isinstance(value, Tensor)
         }
-        return type(self)(**moved)
+        return replace(self, **moved)

@@ -48,8 +48,9 @@ def fill(scorer: Scorer, text: str, top_k: int = 5) -> list[list[Answer]]:
 def _answer(
     scorer: Scorer, ids: list[int], place: int, score: float, token: int, *, is_single: bool
 ) -> Answer:
-    """Special tokens are shown where other blanks must be."""
+    """Special tokens are shown where other blanks must be; padding never is."""
     filled = [*ids[:place], token, *ids[place + 1 :]]
+    filled = [each for each in filled if each != scorer.text.pad_id]
     return Answer(
         score=score,
         token=token,

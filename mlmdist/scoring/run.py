@@ -8,11 +8,8 @@ from mlmdist.config.pretrain import Pretrain
 from mlmdist.errors import DataError
 from mlmdist.model.bert import Bert
 from mlmdist.tokenizer import Tokenizer
-from mlmdist.train.checkpoint import load_weights
-
-CONFIG_NAME = "config.yaml"
-LATEST_NAME = "latest"
-CHECKPOINTS_NAME = "checkpoints"
+from mlmdist.train.checkpoint import Record, load_weights, newest
+from mlmdist.train.folder import CHECKPOINTS, CONFIG, LATEST
 
 
 @dataclass(frozen=True)
@@ -38,43 +35,38 @@ def open_run(path: Path) -> Trained:
     run = _run_of(path)
     if run is None:
         raise DataError(
-            f"{path}: neither a run folder ({CONFIG_NAME}, {LATEST_NAME}) nor a checkpoint in one"
+            f"{path}: neither a run folder ({CONFIG}, {LATEST}) nor a checkpoint in one"
         )
-    checkpoint = path if run != path else _newest(run)
-    config = load(Pretrain, run / CONFIG_NAME, [])
+    checkpoint = newest(run) if run == path else path
     weights = load_weights(checkpoint)
-    tokenizer = _tokenizer(config.data.tokenizer, run)
-    vocab_size = len(weights["mlm_head.bias"])
-    if tokenizer.vocabulary.size != vocab_size:
-        raise DataError(
-            f"{config.data.tokenizer}: {tokenizer.vocabulary.size} pieces, the model of {run} has "
-            f"{vocab_size}; put the tokenizer that it was trained with in its place"
-        )
-    model = Bert(config.model, vocab_size)
+    record = Record.read(checkpoint)
+    config = load(Pretrain, run / CONFIG, [])
+    tokenizer = _tokenizer(config.data.tokenizer, run, record.identity["data.tokenizer"])
+    model = Bert(config.model, record.vocab_size)
     model.load_state_dict(weights)
     return Trained(checkpoint, config, model.eval(), tokenizer)
 
 
 def _run_of(path: Path) -> Path | None:
     """The run folder that `path` is, or in which it is a checkpoint."""
-    if (path / CONFIG_NAME).is_file():
+    if (path / CONFIG).is_file():
         return path
     run = path.resolve().parent.parent
-    is_checkpoint = path.is_dir() and path.resolve().parent.name == CHECKPOINTS_NAME
-    return run if is_checkpoint and (run / CONFIG_NAME).is_file() else None
+    is_checkpoint = path.is_dir() and path.resolve().parent.name == CHECKPOINTS
+    return run if is_checkpoint and (run / CONFIG).is_file() else None
 
 
-def _newest(run: Path) -> Path:
-    pointer = run / LATEST_NAME
-    if not pointer.is_file():
-        raise DataError(f"{run}: no checkpoint yet (no file {LATEST_NAME}); let it run on")
-    return run / CHECKPOINTS_NAME / pointer.read_text(encoding="utf-8").strip()
-
-
-def _tokenizer(folder: Path, run: Path) -> Tokenizer:
+def _tokenizer(folder: Path, run: Path, wanted: str) -> Tokenizer:
+    """The tokenizer in `folder`, if its hash is the one the run was trained with."""
     if not folder.is_dir():
         raise DataError(
-            f"{folder}: no such folder, but {run / CONFIG_NAME} names it as the tokenizer; start "
+            f"{folder}: no such folder, but {run / CONFIG} names it as the tokenizer; start "
             f"from the folder that training was started from, or set data.tokenizer there"
         )
-    return Tokenizer.load(folder)
+    tokenizer = Tokenizer.load(folder)
+    if tokenizer.hash != wanted:
+        raise DataError(
+            f"{folder}: tokenizer {tokenizer.hash[:12]}, but {run} was trained with {wanted[:12]}; "
+            f"put that one in its place"
+        )
+    return tokenizer

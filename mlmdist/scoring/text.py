@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
@@ -11,6 +11,7 @@ from mlmdist.errors import DataError
 from mlmdist.tokenizer import (
     CLS_ID,
     MASK_ID,
+    PAD_ID,
     SEP_ID,
     SPACE,
     SPECIAL_TOKENS,
@@ -21,6 +22,7 @@ from mlmdist.tokenizer import (
 MASK = SPECIAL_TOKENS[MASK_ID]
 
 
+@runtime_checkable
 class Text(Protocol):
     """What filling blanks needs of a tokenizer."""
 
@@ -32,6 +34,11 @@ class Text(Protocol):
     @property
     def mask_id(self) -> int:
         """The id of a blank."""
+        ...
+
+    @property
+    def pad_id(self) -> int:
+        """The id of padding."""
         ...
 
     def row(self, text: str) -> tuple[list[int], list[int]]:
@@ -48,6 +55,7 @@ class SentencePieceText:
 
     mask = MASK
     mask_id = MASK_ID
+    pad_id = PAD_ID
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -70,9 +78,7 @@ class SentencePieceText:
         """The text of ids, as `tokenizer.json`'s decoder writes it."""
         kept = [int(token) for token in ids if not (skip_special and token in self.specials)]
         pieces = [self.tokenizer.pieces[token] for token in kept]
-        text = "".join(_spell(pieces))
-        starts_with_space = bool(pieces) and pieces[0].startswith(SPACE)
-        return text[1:] if starts_with_space else text
+        return "".join(_spell(pieces)).removeprefix(" ")
 
 
 def _spell(pieces: Sequence[str]) -> list[str]:
@@ -102,7 +108,8 @@ def _as_it_stands(
     processor: sentencepiece.SentencePieceProcessor,
 ) -> sentencepiece.SentencePieceProcessor:
     """The same model without the space that it puts before a text: parts of a text have none."""
-    model = sentencepiece_model_pb2.ModelProto.FromString(processor.serialized_model_proto())
+    proto: Any = sentencepiece_model_pb2  # its classes are made at run time
+    model = proto.ModelProto.FromString(processor.serialized_model_proto())
     model.normalizer_spec.add_dummy_prefix = False
     model.normalizer_spec.remove_extra_whitespaces = False
     return sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
@@ -133,6 +140,11 @@ class HuggingFaceText:
     def mask_id(self) -> int:
         """The id of a blank."""
         return self.tokenizer.mask_token_id
+
+    @property
+    def pad_id(self) -> int:
+        """The id of padding."""
+        return self.tokenizer.pad_token_id
 
     def row(self, text: str) -> tuple[list[int], list[int]]:
         """(ids, segments) as the tokenizer makes them."""

@@ -77,7 +77,8 @@ def read_series(path: Path, name: str) -> Series:
 def read_levels(path: Path) -> dict[str, float]:
     """The losses to compare with, in nats by name, as the last start of the run gave them."""
     openings = [event for event in read_all(path) if event["event"] == "open"]
-    return openings[-1]["levels"] if openings else {}
+    levels = openings[-1]["levels"] if openings else {}
+    return {name: float(loss) for name, loss in levels.items()}
 
 
 def smooth(values: Float[np.ndarray, "points"], half: int) -> Float[np.ndarray, "points"]:

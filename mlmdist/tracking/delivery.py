@@ -99,14 +99,18 @@ class Delivery:
 
     def _open(self) -> MlflowRun:
         try:
-            mlflow = MlflowRun.open(self.target, self._state.key, self._state.run_id)
+            mlflow = self._open_as(self._state)
         except RunGone as gone:
             text = "MLflow run %s %s; a new MLflow run begins with all points"
             log.warning(text, self._state.run_id, gone)
-            self._save(state.fresh(self._run))
-            mlflow = MlflowRun.open(self.target, self._state.key, None)
+            mlflow = self._open_as(state.fresh(self._run))
         self._save(replace(self._state, run_id=mlflow.run_id))
         return mlflow
+
+    def _open_as(self, known: State) -> MlflowRun:
+        """The MLflow run; the key is on disk before a run carries it, so that none is lost."""
+        self._save(known)
+        return MlflowRun.open(self.target, known.key, known.run_id)
 
     def _save(self, changed: State) -> None:
         state.save(self._run, changed)

@@ -137,7 +137,7 @@ def _step(line: bytes) -> float:
     if not line.endswith(b"\n"):
         return math.inf
     try:
-        return int(json.loads(line)[STEP])
+        return float(json.loads(line)[STEP])
     except (ValueError, KeyError, TypeError):
         return math.inf
 

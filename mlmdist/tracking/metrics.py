@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 from urllib.parse import urlsplit
 
 from mlmdist.config.pretrain import Tracking
@@ -42,7 +42,7 @@ class Sink:
         tags: Mapping[str, str],
         resume_step: int,
         enabled: bool,
-        levels: Mapping[str, float] | None = None,
+        levels: Mapping[str, SupportsFloat] | None = None,
     ) -> "Sink":
         """The sink of a run that starts after `resume_step` steps (0: at its beginning).
 
@@ -62,7 +62,7 @@ class Sink:
         shipper = ShipperProcess(run, tracking.timeout_seconds) if tracking.enabled else None
         return cls(run, shipper, tracking.timeout_seconds)
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+    def log(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
         """Add a line to metrics.jsonl; takes well under a millisecond and never raises for I/O.
 
         Each metric is to be logged once a step, in rising order of steps.
@@ -108,7 +108,7 @@ class NoSink(Sink):
     def __init__(self) -> None:
         pass
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+    def log(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
         """Nothing."""
 
     def artifact(self, path: Path, folder: str = "") -> None:
@@ -135,7 +135,7 @@ def _opening(
     tracking: Tracking,
     parameters: dict[str, str],
     tags: dict[str, str],
-    levels: Mapping[str, float],
+    levels: Mapping[str, SupportsFloat],
 ) -> dict[str, Any]:
     """The outbox's line for a start: all a shipper needs to know, on whatever day it comes."""
     return {
@@ -147,7 +147,7 @@ def _opening(
         "name": tracking.name or run.resolve().name,
         "parameters": parameters,
         "tags": tags,
-        "levels": dict(levels),
+        "levels": {name: float(loss) for name, loss in levels.items()},
     }
 
 

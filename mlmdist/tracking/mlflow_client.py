@@ -7,9 +7,10 @@ shipper does. mlflow is imported when a run is opened.
 import logging
 import os
 import re
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 KEY_TAG = "mlmdist.run_key"
 CHANGED_TAG = "changed."
 
+SQLITE = "sqlite:///"
 ANSWER_SECONDS = 5
 UPLOAD_SECONDS = 120  # a server that hands a large file on to an object store answers late
 SETTLE_SECONDS = 1.0
@@ -148,12 +150,32 @@ def _connect(uri: str) -> MlflowClient:
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(ANSWER_SECONDS))
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"
-    for chatty in ("mlflow", "alembic", "urllib3"):
-        logging.getLogger(chatty).setLevel(logging.CRITICAL)
     with _told_as_trouble():
         from mlflow import MlflowClient
 
+        for chatty in ("mlflow", "alembic", "urllib3"):  # mlflow's import sets its level
+            logging.getLogger(chatty).setLevel(logging.CRITICAL)
+        if uri.startswith(SQLITE):
+            _make_store(Path(uri.removeprefix(SQLITE)))
         return MlflowClient(tracking_uri=uri)
+
+
+def _make_store(path: Path) -> None:
+    """Make an SQLite store if there is none: whole, or not at all.
+
+    MLflow makes some fifty tables over seconds; killed meanwhile, it leaves a file that neither it
+    nor we could ever open again.
+    """
+    if path.exists():
+        return
+    from mlflow import MlflowClient
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"{path.name}.", dir=path.parent) as folder:
+        unfinished = Path(folder) / path.name
+        MlflowClient(tracking_uri=f"{SQLITE}{unfinished}").search_experiments()
+        with suppress(FileExistsError):  # another run was quicker
+            path.hardlink_to(unfinished)
 
 
 def _find(client: MlflowClient, target: Target, key: str) -> str | None:

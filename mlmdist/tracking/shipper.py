@@ -157,12 +157,15 @@ def _pause(failures: int) -> float:
 
 
 def _keep_own_lines_only() -> None:
-    """Send our log lines where they went and everything a library prints to nowhere."""
+    """Leave standard error to our own log lines; whatever a library says goes nowhere."""
     sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
+    logs.set_up()
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(lambda record: record.name.startswith(("mlmdist", "__main__")))
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
-    logs.set_up()
+    sys.stderr = sys.stdout
 
 
 @contextmanager
@@ -182,5 +185,4 @@ def _locked(run: Path, *, wait: bool) -> Iterator[None]:
 
 if __name__ == "__main__":
     code = main(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
-    sys.stderr.flush()
     os._exit(code)  # not waiting for the threads of libraries

@@ -7,15 +7,21 @@ ranks give it, so each gives its share times the world size, and divides by noth
 import logging
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import deepspeed
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+# Read when DeepSpeed is imported: it need not look for an accelerator and warn that it found none,
+# nor load a compiler (2 s) for an optimizer that nobody asked for. Nothing here is compiled.
+os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
+os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
+import deepspeed
 
 from mlmdist import rng
 from mlmdist.config.pretrain import Pretrain
@@ -32,6 +38,7 @@ log = logging.getLogger(__name__)
 BUCKET_ELEMENTS = 50_000_000  # the largest tensor of BERT-large, its embedding, has 31 M
 NUM_SUMS = len(LossSums._fields)
 MAX_SEED = 1 << 63
+RECOVERY_SCRIPTS = ("zero_to_fp32.py", "zero_to_torch.py")
 
 Mark = Callable[[str], None]
 
@@ -57,7 +64,6 @@ class Engine:
         self, config: Pretrain, model: Bert, here: Place, *, accumulation: int, mark: Mark
     ) -> None:
         self.config, self.here, self.mark = config, here, mark
-        self.accumulation = accumulation
         self.device = torch.device("cuda", here.local_rank) if _has_gpu() else torch.device("cpu")
         self.deepspeed = _initialize(config, model, accumulation)
         self.zero_stage = config.train.zero_stage
@@ -68,17 +74,19 @@ class Engine:
         sums = torch.zeros(NUM_SUMS, dtype=torch.float64, device=self.device)
         for number, micro_batch in enumerate(batch.micro_batches):
             self._seed_dropout(batch.number, number)
+            last = number == len(batch.micro_batches) - 1
+            self.deepspeed.set_gradient_accumulation_boundary(last)
             self.mark(f"batch {batch.number}, forward of micro-batch {number}")
             losses = self._losses(micro_batch)
             self.mark(f"batch {batch.number}, backward of micro-batch {number}")
-            self._backward(losses, counts, last=number == self.accumulation - 1)
+            self._backward(losses, counts)
             sums += as_vector(losses)
         self.mark(f"batch {batch.number}, update")
         return self._update(sums, learning_rate)
 
     @torch.no_grad()
     def evaluate(self, batch: StepBatch) -> Tensor:
-        """This rank's `LossSums` of a batch, fp64 [6], without dropout and without a trace."""
+        """Six sums of this rank over a batch, fp64, without dropout and without a trace."""
         self.deepspeed.eval()
         sums = torch.zeros(NUM_SUMS, dtype=torch.float64, device=self.device)
         for number, micro_batch in enumerate(batch.micro_batches):
@@ -89,12 +97,19 @@ class Engine:
     def save(self, folder: Path, tag: str) -> None:
         """Write weights and optimizer state to `folder`/`tag`; on an optimizer step's boundary."""
         self.deepspeed.save_checkpoint(str(folder), tag=tag, save_latest=False)
+        if self.here.rank == 0:
+            for name in RECOVERY_SCRIPTS:  # beside the folder, where nothing else is but folders
+                (folder / name).unlink(missing_ok=True)
 
     def load(self, folder: Path, tag: str) -> None:
         """Read what `save` wrote at this world size; raises RuntimeError if it is not all there."""
         loaded, _ = self.deepspeed.load_checkpoint(str(folder), tag=tag)
         if loaded is None:
             raise RuntimeError(f"{folder / tag}: DeepSpeed found no checkpoint there")
+
+    def constants(self) -> dict[str, Any]:
+        """What a ZeRO state must hold besides tensors: the loss scaler, which scales by 1."""
+        return {"loss_scaler": getattr(self.deepspeed.optimizer, "loss_scaler", None)}
 
     def parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """The model's parameters by our names, as DeepSpeed holds them."""
@@ -104,13 +119,11 @@ class Engine:
         stream = to_stream(micro_batch).to(self.device)
         return loss_sums(self.deepspeed(stream), stream.labels, stream.pair_labels)
 
-    def _backward(self, losses: LossSums, counts: Counts, *, last: bool) -> None:
+    def _backward(self, losses: LossSums, counts: Counts) -> None:
         """Add this micro-batch's share of the global batch's gradient."""
         share = losses.mlm_sum / max(1, counts.num_labels)
         share = share + losses.pair_sum / max(1, counts.num_pairs)
         self.deepspeed.backward(share * self.here.world_size, scale_wrt_gas=False)
-        if not last:
-            self.deepspeed.step()  # counts the micro-batch; the last one's step updates
 
     def _update(self, sums: Tensor, learning_rate: float) -> StepResult:
         for group in self.deepspeed.optimizer.param_groups:
@@ -176,7 +189,7 @@ def deepspeed_config(config: Pretrain, accumulation: int) -> dict[str, Any]:
 def _initialize(config: Pretrain, model: Bert, accumulation: int) -> Any:
     if not _has_gpu():
         leave_out_shared_memory_op()
-    logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
+    _keep_quiet()
     engine, *_ = deepspeed.initialize(
         model=model,
         optimizer=build_optimizer(model, config.optimizer),
@@ -185,12 +198,19 @@ def _initialize(config: Pretrain, model: Bert, accumulation: int) -> Any:
     return engine
 
 
+def _keep_quiet() -> None:
+    """Show of DeepSpeed what a user can act on: its errors."""
+    logging.getLogger("DeepSpeed").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.distributed")
+
+
 def leave_out_shared_memory_op() -> None:
     """Use gloo alone on the CPU: DeepSpeed's op needs a compiler and leaks shared memory.
 
     The table is private to DeepSpeed, and probing it would run the compiler for every op.
     """
-    deepspeed.ops.__compatible_ops__ = {"deepspeed_shm_comm": False}
+    table = {"deepspeed_shm_comm": False}
+    deepspeed.ops.__compatible_ops__ = table  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _has_gpu() -> bool:

@@ -116,16 +116,15 @@ class Hub:
     def _listen(self, seconds: float) -> Verdict | None:
         """Read once from whoever speaks within `seconds`."""
         by_socket = {peer.connection: peer for peer in self._present() if peer.connection}
-        ready, _, _ = select.select([self.listener, *self.strangers, *by_socket], [], [], seconds)
+        listened_to: list[Any] = [self.listener, *self.strangers, *by_socket]
+        ready, _, _ = select.select(listened_to, [], [], seconds)
         for speaker in ready:
             if speaker is self.listener:
                 self.strangers.append(Connection(self.listener.accept()[0]))
-            elif speaker in by_socket:
-                verdict = self._hear(by_socket[speaker])
-                if verdict is not None:
-                    return verdict
-            else:
+            elif speaker in self.strangers:
                 self._admit(speaker)
+            elif (verdict := self._hear(by_socket[speaker])) is not None:
+                return verdict
         return None
 
     def _admit(self, stranger: Connection) -> None:
@@ -198,8 +197,8 @@ class Hub:
         others = f", {names(waiting)} waiting for it" if waiting else ""
         return Verdict(
             HANG,
-            f"{names(ranks)} without progress for {self.hang_seconds:g} s (limits.hang_seconds) at: "
-            f"{last[0].where}{others}; the same command resumes the run",
+            f"{names(ranks)} without progress for {self.hang_seconds:g} s (limits.hang_seconds) "
+            f"at: {last[0].where}{others}; the same command resumes the run",
             ranks,
         )
 

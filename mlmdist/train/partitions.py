@@ -3,7 +3,7 @@
 ZeRO keeps fp32 weights and optimizer state as flat tensors, one a group of parameters and rank:
 
     stages 1, 2   all parameters of the group end to end, cut into equal parts
-    stage 3       each parameter cut into equal parts (the last one padded), a rank's parts end to end
+    stage 3       each parameter in equal parts (the last one padded), a rank's parts end to end
 
 DeepSpeed itself loads them only at the world size that wrote them. Reading needs no DeepSpeed.
 """
@@ -136,9 +136,7 @@ def _optimizer_state(stage: int, state: dict[str, Any]) -> dict[int, dict[str, A
     return state[name]["state"]
 
 
-def _merge_groups(
-    stage: int, parts: list[list[Tensor]], shapes: list[Shapes]
-) -> dict[str, Tensor]:
+def _merge_groups(stage: int, parts: list[list[Tensor]], shapes: list[Shapes]) -> dict[str, Tensor]:
     """Whole tensors out of every rank's flat ones."""
     whole: dict[str, Tensor] = {}
     for group, names in enumerate(shapes):
@@ -154,9 +152,7 @@ def merge(stage: int, parts: list[Tensor], shapes: Shapes) -> dict[str, Tensor]:
     else:
         shares = [-(-size // len(parts)) for size in sizes]
         cut = [part[: sum(shares)].split(shares) for part in parts]
-        pieces = [
-            torch.cat(of_ranks)[:size] for size, *of_ranks in zip(sizes, *cut, strict=True)
-        ]
+        pieces = [torch.cat(of_ranks)[:size] for size, *of_ranks in zip(sizes, *cut, strict=True)]
     return {
         name: piece.reshape(shape)
         for (name, shape), piece in zip(shapes.items(), pieces, strict=True)

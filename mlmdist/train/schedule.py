@@ -1,4 +1,4 @@
-"""The learning rate as a function of the batch number: no state, so a resume has nothing to lose."""
+"""The learning rate as a function of the batch number: no state, so a resume loses nothing."""
 
 from mlmdist.config.pretrain import Optimizer, Schedule
 
@@ -8,9 +8,7 @@ def num_warmup_steps(schedule: Schedule, num_steps: int) -> int:
     return round(schedule.warmup * num_steps)
 
 
-def learning_rate(
-    batch: int, num_steps: int, optimizer: Optimizer, schedule: Schedule
-) -> float:
+def learning_rate(batch: int, num_steps: int, optimizer: Optimizer, schedule: Schedule) -> float:
     """The rate for batch number `batch` (from 0): linear up to the peak, then linear down.
 
     The first step takes 1 / (warm-up steps) of the peak, the step after the last would take

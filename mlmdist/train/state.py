@@ -2,7 +2,7 @@
 
 import logging
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any
 
 from mlmdist.errors import NoProgress
 
@@ -46,9 +46,9 @@ class TrainState:
         last = self.skipped[-MAX_SKIPPED_IN_A_ROW:]
         if len(last) == MAX_SKIPPED_IN_A_ROW and self.batch - last[0] == MAX_SKIPPED_IN_A_ROW:
             raise NoProgress(
-                f"the last {MAX_SKIPPED_IN_A_ROW} steps gave no finite gradient (batches {last[0]} to "
-                f"{last[-1]}); lower optimizer.learning_rate, or use train.precision=fp32, and start "
-                "from an older checkpoint: remove the newest step folder"
+                f"the last {MAX_SKIPPED_IN_A_ROW} steps gave no finite gradient (batches {last[0]} "
+                f"to {last[-1]}); lower optimizer.learning_rate or use train.precision=fp32, in a "
+                "new run folder"
             )
 
     def to_json(self) -> dict[str, Any]:
@@ -56,6 +56,6 @@ class TrainState:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Self:
+    def from_json(cls, values: dict[str, Any]) -> "TrainState":
         """The counters that `to_json` gave."""
-        return cls(**(values | {"skipped": tuple(values["skipped"])}))
+        return cls(values["batch"], values["num_tokens"], tuple(values["skipped"]))

@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -46,7 +47,7 @@ class Address:
 def machine() -> str:
     """A name for the set of processes that share process numbers with this one."""
     try:
-        namespace = os.readlink("/proc/self/ns/pid")
+        namespace = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
         namespace = ""
     return f"{socket.gethostname()} {namespace}"

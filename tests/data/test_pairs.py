@@ -1,6 +1,7 @@
 """Laws P1, P2 and P4, and that pairing loses and cuts off nothing."""
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -14,8 +15,9 @@ from mlmdist.data.pairs import MAX_LENGTH_GAP, PAIR_VERSION, UNLABELLED, Spans, 
 from mlmdist.data.reader import Windows
 from mlmdist.rng import hash64
 from mlmdist.windows import cut
-from tests.data.corpus import CAPACITY, cell_ptr, random_block, windows_of
+from tests.data.corpus import CAPACITY, cell_ptr, fixed_block, random_block, windows_of
 
+Kind = Literal["nsp", "sop", "none"]
 corpora = st.builds(
     random_block,
     st.integers(1, 70),
@@ -25,7 +27,7 @@ corpora = st.builds(
 )
 
 
-def make(windows: Windows, kind="nsp", seed: int = 0) -> Spans:
+def make(windows: Windows, kind: Kind = "nsp", seed: int = 0) -> Spans:
     return pair(kind, windows, cell_ptr(len(windows.lengths)), seed, CAPACITY)
 
 
@@ -71,24 +73,23 @@ def fitting_cuts(windows, cuts, i, j) -> list[tuple[int, int]]:
     ]  # fmt: skip
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(corpora, st.integers())
 def test_next_sentence_pairs_follow_the_rule_row_by_row(block, seed):
     windows = windows_of(block, epoch=3)
     expected, spans = reference_next_sentence(windows, seed), make(windows, seed=seed)
     assert spans.labels.tolist() == expected["label"]
-    for row, (partner, cut, label) in enumerate(zip(*expected.values(), strict=True)):
+    for row, (partner, here, label) in enumerate(zip(*expected.values(), strict=True)):
         length = int(windows.lengths[row])
-        second = (partner if label == 1 else row) if cut else -1
+        second = (partner if label == 1 else row) if here else -1
         assert (spans.first_window[row], spans.first_start[row]) == (row, 0)
-        assert spans.first_stop[row] == (cut or length)
+        assert spans.first_stop[row] == (here or length)
         assert spans.second_window[row] == second
         if second >= 0:
             assert spans.second_start[row] == expected["cut"][second]
             assert spans.second_stop[row] == windows.lengths[second]
 
 
-@settings(deadline=None)
 @given(corpora, st.integers())
 def test_p1_a_negative_takes_its_second_half_from_another_document(block, seed):
     windows = windows_of(block)
@@ -101,7 +102,6 @@ def test_p1_a_negative_takes_its_second_half_from_another_document(block, seed):
     assert (spans.second_start[other] == spans.first_stop[other]).all()
 
 
-@settings(deadline=None)
 @given(corpora, st.integers(), st.sampled_from(["nsp", "sop", "none"]))
 def test_every_token_is_used_once_and_every_row_fits(block, seed, kind):
     windows = windows_of(block)
@@ -118,7 +118,6 @@ def test_every_token_is_used_once_and_every_row_fits(block, seed, kind):
     assert lengths.max() <= CAPACITY
 
 
-@settings(deadline=None)
 @given(corpora, st.integers())
 def test_rows_with_two_sentences_have_two_segments_and_others_have_no_label(block, seed):
     windows = windows_of(block)
@@ -166,12 +165,12 @@ def held_out_auc(spans: Spans, windows: Windows) -> float:
 
 
 def documents_block(num_documents: int, seed: int, capacity: int) -> Block:
-    """Documents of 4 to 60 sentences, cut in windows as preprocessing does, shuffled."""
+    """Documents of 20 to 200 sentences, cut in windows as preprocessing does, shuffled."""
     draw = np.random.default_rng(seed)
     block = random_block(1)
     parts = []
     for document in range(num_documents):
-        lengths = np.maximum(2, draw.lognormal(3.0, 0.6, draw.integers(4, 60))).astype(int)
+        lengths = np.maximum(2, draw.lognormal(3.0, 0.6, draw.integers(20, 200))).astype(int)
         starts = np.cumsum([0, *lengths[:-1]]).tolist()
         total = int(lengths.sum())
         for number, window in enumerate(
@@ -196,13 +195,12 @@ def documents_block(num_documents: int, seed: int, capacity: int) -> Block:
 
 @pytest.mark.parametrize("capacity", [125, 509])
 def test_p4_lengths_do_not_tell_the_label(capacity):
-    block = documents_block(250 * capacity // 25, 4, capacity)
+    block = documents_block(80 * capacity // 25, 4, capacity)
     windows = windows_of(block)
     spans = pair("nsp", windows, cell_ptr(block.num_rows), 0, capacity)
     assert 0.45 < held_out_auc(spans, windows) <= 0.55
 
 
-@settings(deadline=None)
 @given(corpora, st.integers())
 def test_sentence_order_cuts_nearest_the_middle(block, seed):
     windows = windows_of(block)
@@ -233,8 +231,17 @@ def test_one_document_gives_no_next_sentence_label():
 def test_golden_pairs_of_version_1(kind):
     """Released: these numbers never change under this version."""
     assert PAIR_VERSION == 1
-    spans = make(windows_of(random_block(16, 5), epoch=1), kind, seed=7)
+    spans = make(windows_of(fixed_block(16), epoch=1), kind, seed=7)
     assert {"labels": spans.labels.tolist(), "cuts": spans.first_stop.tolist()} == GOLDEN[kind]
 
 
-GOLDEN = {"nsp": {}, "sop": {}}
+GOLDEN = {
+    "nsp": {
+        "labels": [1, 0, -100, 0, 1, -100, -100, -100, 0, 0, 1, 1, 1, 1, 1, 1],
+        "cuts": [14, 35, 4, 2, 11, 2, 4, 4, 9, 12, 11, 27, 18, 4, 13, 6],
+    },
+    "sop": {
+        "labels": [1, 0, -100, 1, 1, -100, -100, -100, 1, 0, 1, 0, 1, 1, 1, 1],
+        "cuts": [21, 21, 4, 27, 32, 2, 4, 4, 18, 12, 34, 13, 23, 31, 40, 15],
+    },
+}

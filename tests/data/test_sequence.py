@@ -2,13 +2,17 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mlmdist.config import pretrain as config
 from mlmdist.data.order import CELL_ROWS, Order
 from mlmdist.data.sequence import (
-    Cells, Position, batch_cells, num_micro_batches, share,
+    Cells,
+    Position,
+    batch_cells,
+    num_micro_batches,
+    share,
 )  # fmt: skip
 from mlmdist.errors import DataError
 
@@ -25,14 +29,12 @@ def rows_of(cells: Cells) -> list[tuple[int, int]]:
     return [(int(e), int(n) * CELL_ROWS + r) for e, n, a, b in parts for r in range(a, b)]
 
 
-@settings(deadline=None)
 @given(sizes, st.integers(1, 9), st.integers(0, 2000), sizes)
 def test_o2_a_batch_is_the_next_rows_whatever_the_epoch(num_windows, lanes, cursor, batch):
     rows = rows_of(batch_cells(make(num_windows, lanes), cursor, batch))
     assert sorted(rows) == [divmod(row, num_windows) for row in range(cursor, cursor + batch)]
 
 
-@settings(deadline=None)
 @given(sizes, st.integers(1, 9), st.integers(0, 2000), sizes, st.integers(1, 17))
 def test_o2_the_ranks_together_make_the_batch(num_windows, lanes, cursor, batch, world_size):
     cells = batch_cells(make(num_windows, lanes), cursor, batch)

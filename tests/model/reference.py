@@ -1,6 +1,7 @@
 """The published model to compare with: transformers' BertForPreTraining, with random weights."""
 
 import functools
+from typing import Any
 
 import torch
 from transformers import BertConfig, BertForPreTraining
@@ -26,7 +27,8 @@ SHAPE = Model(
 @functools.cache
 def pair(dtype: torch.dtype) -> tuple[BertForPreTraining, Bert]:
     """(transformers' model, ours) with the same weights: wide ones, so that nothing is near 0."""
-    theirs = BertForPreTraining(their_config()).to(dtype).eval()
+    theirs: Any = BertForPreTraining(their_config())
+    theirs.to(dtype).eval()
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for name, parameter in theirs.named_parameters():
@@ -48,7 +50,6 @@ def their_config() -> BertConfig:
         max_position_embeddings=MAX_POSITIONS,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
-        attn_implementation="eager",
     )
 
 
@@ -81,7 +82,7 @@ def padded(stream: Stream) -> dict[str, torch.Tensor]:
     labels[stream.masked_index] = stream.labels
 
     def rows(values: torch.Tensor, fill: int) -> torch.Tensor:
-        return torch.nn.utils.rnn.pad_sequence(values.split(lengths), True, fill)
+        return torch.nn.utils.rnn.pad_sequence(list(values.split(lengths)), True, fill)
 
     return {
         "input_ids": rows(stream.tokens, 0),

@@ -16,7 +16,11 @@ def row(seed: int, *, labelled: bool = True) -> MicroBatch:
     tokens = random.integers(5, VOCAB_SIZE, size=first + second + 3)
     tokens[[0, first + 1, -1]] = CLS, SEP, SEP
     ordinary = np.flatnonzero(tokens > MASK)
-    masked = np.sort(random.choice(ordinary, size=1 + seed % 3, replace=False)) if labelled else ordinary[:0]
+    masked = (
+        np.sort(random.choice(ordinary, size=1 + seed % 3, replace=False))
+        if labelled
+        else ordinary[:0]
+    )
     labels = tokens[masked]
     tokens[masked] = MASK
     return MicroBatch(
@@ -37,7 +41,15 @@ def joined(rows: list[MicroBatch]) -> MicroBatch:
     starts = np.cumsum([0, *(len(one.tokens) for one in rows)])
     together = {
         name: np.concatenate([getattr(one, name) for one in rows])
-        for name in ("tokens", "segments", "positions", "labels", "pair_labels", "weights", "sample_ids")
+        for name in (
+            "tokens",
+            "segments",
+            "positions",
+            "labels",
+            "pair_labels",
+            "weights",
+            "sample_ids",
+        )
     }
     places = [one.masked_index + start for one, start in zip(rows, starts[:-1], strict=True)]
     return MicroBatch(
@@ -50,7 +62,9 @@ def global_rows(number: int, num_rows: int = 8) -> list[MicroBatch]:
     return [row(1000 * number + k, labelled=k != 3) for k in range(num_rows)]
 
 
-def rank_batch(number: int, rank: int, world_size: int, accumulation: int, num_rows: int = 8) -> StepBatch:
+def rank_batch(
+    number: int, rank: int, world_size: int, accumulation: int, num_rows: int = 8
+) -> StepBatch:
     """Rank's part of global batch `number`, in `accumulation` micro-batches."""
     rows = global_rows(number, num_rows)
     mine = rows[rank * num_rows // world_size : (rank + 1) * num_rows // world_size]

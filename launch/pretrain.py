@@ -1,0 +1,55 @@
+"""Pretraining, as one picture.
+
+    shards, tokenizer -> loader -> batch -> model under DeepSpeed -> losses -> sink
+                                               |
+                              checkpoint <- state (weights, position, counters)
+
+`deepspeed [launcher flags] launch/pretrain.py --config FILE [key=value ...]` trains, or goes on.
+"""
+
+import logging
+import sys
+
+from mlmdist import dist, logs
+from mlmdist.config.loading import load
+from mlmdist.config.pretrain import Pretrain
+from mlmdist.train import command, folder, plan
+from mlmdist.train.sources import open_sources
+
+log = logging.getLogger(__name__)
+
+
+def main() -> None:
+    """Do what the command line says; a run that is done already costs no more than saying so."""
+    options = command.parse(sys.argv[1:])
+    config = load(Pretrain, options.config, options.overrides)
+    here = dist.place()
+    logs.set_up(rank=here.rank)
+    folder.check_config(config, options.accept)
+    if options.dry_run:
+        num_ranks = command.num_ranks(options, here.world_size)
+        planned = plan.make_plan(config, open_sources(config), num_ranks)
+        if here.rank == 0:
+            print(plan.text(planned, config))
+    elif folder.is_done(config):
+        log.info("%s is done: nothing to do", config.run)
+    else:
+        pretrain(config, here, options)
+
+
+def pretrain(config: Pretrain, here: dist.Place, options: command.Options) -> None:
+    """Train with the other ranks; torch and DeepSpeed are imported here, and not before."""
+    from mlmdist.train.check import check
+    from mlmdist.train.loop import fit
+    from mlmdist.train.meeting import meet
+    from mlmdist.train.run import opened
+    from mlmdist.train.stop import Stop
+
+    with Stop() as stop, meet(config, here) as watchdog:
+        sources = open_sources(config)
+        with opened(config, here, sources, watchdog, stop, options.accept) as run:
+            check(run) if options.check else fit(run)
+
+
+if __name__ == "__main__":
+    command.end(command.run_rank(main))

@@ -1,0 +1,114 @@
+"""Blanks that show what a model has learned: words it finds where frequency does not."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+
+from mlmdist.blocks import STARTS_ON_SENTENCE, Block
+from mlmdist.data.unigram import read_counts
+from mlmdist.model.bert import Bert
+from mlmdist.model.stream import Stream
+from mlmdist.shards import ShardSet
+from mlmdist.tokenizer import CLS_ID, MASK_ID, SEP_ID, Tokenizer
+
+MIN_TOKENS, MAX_TOKENS = 8, 32  # of a sentence that is pleasant to read
+ROWS_AT_ONCE = 256
+BLANKS_A_SENTENCE = 4
+
+
+@dataclass(frozen=True)
+class Blank:
+    """A held-out sentence with one word taken out, and how the model fills it."""
+
+    sentence: str
+    """With [MASK] in the word's place."""
+
+    word: str
+    probability: float
+    """What the model gives the word that stood there, its first answer."""
+
+    unigram_probability: float
+    """What the word's frequency in the training text gives it."""
+
+    @property
+    def gain(self) -> float:
+        """Nats by which the model is better than frequency."""
+        return float(np.log(self.probability / self.unigram_probability))
+
+
+@torch.no_grad()
+def find_blanks(
+    model: Bert, tokenizer: Tokenizer, train: ShardSet, held_out: ShardSet, most: int = 3
+) -> list[Blank]:
+    """Up to `most` blanks in which the model's first answer is the held-out word, best gain first.
+
+    They stand in different sentences and are different words, and the model beats frequency in
+    each. The sentences are those of the first block, so of a fair sample of the held-out set.
+    """
+    counts = read_counts(train)
+    unigram = (counts + 1) / (counts.sum() + len(counts))
+    rows = list(_rows(held_out.read_block(0), tokenizer))
+    found: list[Blank] = []
+    for first in range(0, len(rows), ROWS_AT_ONCE):
+        found.extend(_answered(model, tokenizer, unigram, rows[first : first + ROWS_AT_ONCE]))
+    return _different(sorted(found, key=lambda blank: -blank.gain), most)
+
+
+def _rows(block: Block, tokenizer: Tokenizer) -> Iterator[tuple[list[int], int]]:
+    """(sentence, place of a whole word of one letter-only piece in it)."""
+    is_word = np.array([piece[1:].isalpha() and len(piece) > 2 for piece in tokenizer.pieces])
+    for row in range(block.num_rows):
+        begin = int(block.window_ptr[row])
+        window = slice(begin, int(block.window_ptr[row + 1]))
+        tokens, words = block.tokens[window], block.word_start[window]
+        edges = block.sentence_start[block.sentence_ptr[row] : block.sentence_ptr[row + 1]].tolist()
+        if not block.flags[row] & STARTS_ON_SENTENCE:
+            edges = edges[1:]
+        for start, stop in zip(edges, [*edges[1:], len(tokens)], strict=True):
+            if MIN_TOKENS <= stop - start <= MAX_TOKENS:
+                places = _whole_words(tokens[start:stop], words[start:stop], is_word)
+                for place in places[:: max(1, len(places) // BLANKS_A_SENTENCE)].tolist():
+                    yield tokens[start:stop].tolist(), place
+
+
+def _whole_words(
+    tokens: np.ndarray, words: np.ndarray, is_word: np.ndarray
+) -> Int64[np.ndarray, "places"]:
+    """Places inside a sentence, its ends left out, where one piece is one word."""
+    alone = words[1:-1] & words[2:] & is_word[tokens[1:-1]]
+    return np.flatnonzero(alone) + 1
+
+
+def _answered(
+    model: Bert, tokenizer: Tokenizer, unigram: np.ndarray, rows: list[tuple[list[int], int]]
+) -> Iterator[Blank]:
+    inputs, places, total = [], [], 0
+    for tokens, place in rows:
+        ids = [CLS_ID, *tokens[:place], MASK_ID, *tokens[place + 1 :], SEP_ID]
+        inputs.append((ids, [0] * len(ids)))
+        places.append(total + 1 + place)
+        total += len(ids)
+    best = model(Stream.from_rows(inputs, places)).mlm_logits.softmax(-1).max(-1)
+    for (tokens, place), score, answer in zip(
+        rows, best.values.tolist(), best.indices.tolist(), strict=True
+    ):
+        word = tokens[place]
+        if answer == word and score > unigram[word]:
+            masked = tokenizer.decode([*tokens[:place], MASK_ID, *tokens[place + 1 :]])
+            yield Blank(masked, tokenizer.decode([word]), score, float(unigram[word]))
+
+
+def _different(blanks: list[Blank], most: int) -> list[Blank]:
+    chosen: list[Blank] = []
+    for blank in blanks:
+        known = {each.sentence.replace("[MASK]", each.word) for each in chosen}
+        words = {each.word.lower() for each in chosen}
+        sentence = blank.sentence.replace("[MASK]", blank.word)
+        if sentence not in known and blank.word.lower() not in words:
+            chosen.append(blank)
+        if len(chosen) == most:
+            break
+    return chosen

@@ -1,0 +1,107 @@
+"""What a finished run came to, on one screen: data, loss against what is trivial, speed, blanks."""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mlmdist.data.unigram import cross_entropy, read_counts
+from mlmdist.errors import DataError
+from mlmdist.logs import quantity
+from mlmdist.scoring.blanks import Blank, find_blanks
+from mlmdist.scoring.run import Trained, open_run
+from mlmdist.shards import ShardSet
+
+
+def summary(run: Path) -> str:
+    """The run's summary, for a person; raises DataError if it has not logged anything yet."""
+    trained = open_run(run)
+    history = _history(run)
+    train = ShardSet.open(trained.config.data.train)
+    held_out = trained.config.data.held_out and ShardSet.open(trained.config.data.held_out)
+    rows = [*_data_rows(train, held_out), *_loss_rows(trained, history, train, held_out)]
+    lines = [f"{run.resolve().name}: {trained.config.train.steps:,} steps", ""]
+    lines += [f"  {name:<14}{text}" for name, text in rows]
+    if held_out:
+        blanks = find_blanks(trained.model, trained.tokenizer, train, held_out)
+        lines += ["", *_blank_lines(blanks)]
+    return "\n".join([*lines, "", *_next_lines(run)])
+
+
+def _data_rows(train: ShardSet, held_out: ShardSet | None) -> Iterator[tuple[str, str]]:
+    manifest = train.manifest
+    documents = f"{manifest.num_documents:,} to train on"
+    tokens = f"{manifest.num_tokens - manifest.num_repeated:,} to train on"
+    if held_out:
+        documents += f", {held_out.manifest.num_documents:,} held out"
+        tokens += f", {held_out.manifest.num_tokens - held_out.manifest.num_repeated:,} held out"
+    dropped = manifest.balance.get("documents", {}).get("dropped", {})
+    if dropped:
+        documents += f" (dropped: {_listed(dropped)})"
+    yield "documents", documents
+    yield "tokens", f"{tokens}; vocabulary {manifest.vocab_size:,}"
+
+
+def _loss_rows(
+    trained: Trained, history: dict[str, list[float]], train: ShardSet, held_out: ShardSet | None
+) -> Iterator[tuple[str, str]]:
+    first, last = history["train/mlm_loss"][0], history["train/mlm_loss"][-1]
+    chance = math.log(train.manifest.vocab_size)
+    yield "training loss", f"{first:.2f} -> {last:.2f} nats a masked token; ln(V) is {chance:.2f}"
+    if held_out and "held_out/mlm_loss" in history:
+        loss = history["held_out/mlm_loss"][-1]
+        unigram = cross_entropy(read_counts(train), read_counts(held_out))
+        yield "held-out loss", f"{loss:.2f} nats; {_against(unigram - loss)} word frequency alone"
+        yield "", f"({unigram:.2f}, the training unigram on the held-out text)"
+        yield "accuracy", f"{history['held_out/mlm_accuracy'][-1]:.1%} of the masked tokens"
+        pairs = history.get("held_out/nsp_accuracy", [])
+        if pairs and not math.isnan(pairs[-1]):
+            task = "next sentence" if trained.config.data.pair == "nsp" else "sentence order"
+            yield task, f"{pairs[-1]:.1%} right; chance is 50 %"
+    speed = sorted(history.get("train/tokens_per_second", [0.0]))
+    yield "speed", f"{quantity(speed[len(speed) // 2])} tokens/s (median)"
+
+
+def _against(gain: float) -> str:
+    return f"{gain:.2f} under" if gain > 0 else f"{-gain:.2f} OVER"
+
+
+def _blank_lines(blanks: list[Blank]) -> Iterator[str]:
+    if not blanks:
+        yield "  No held-out word was found where frequency does not find it: train longer."
+        return
+    yield "  Held-out words the model finds (its first answer, against the word's frequency):"
+    for blank in blanks:
+        yield f"    {blank.sentence}"
+        frequency = f"by frequency {blank.unigram_probability:.2%}"
+        yield f"      {blank.word} {blank.probability:.1%}, {frequency}"
+
+
+def _next_lines(run: Path) -> Iterator[str]:
+    state = run / "tracking.json"
+    uri = json.loads(state.read_bytes()).get("uri") if state.is_file() else None
+    if uri and uri.startswith("sqlite"):
+        yield f"  See the run:  mlflow ui --backend-store-uri {uri}"
+    elif uri:
+        yield f"  See the run:  {uri}"
+    yield f'  Ask it:       mlmdist fill {run} "The capital of France is [MASK]."'
+
+
+def _history(run: Path) -> dict[str, list[float]]:
+    """Every metric's values in the order of steps."""
+    path = run / "metrics.jsonl"
+    if not path.is_file():
+        raise DataError(f"{run}: no metrics.jsonl, so nothing was trained in it yet")
+    history: dict[str, list[float]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        record: dict[str, Any] = json.loads(line)
+        for name, value in record.items():
+            history.setdefault(name, []).append(float(value))
+    if "train/mlm_loss" not in history:
+        raise DataError(f"{run}: metrics.jsonl holds no train/mlm_loss; let it train on")
+    return history
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {reason}" for reason, count in counts.items() if count)

@@ -1,0 +1,87 @@
+"""`--check`: three things that must hold before a long run is worth starting.
+
+1. Untrained, the model guesses: the language model loss is near ln V.
+2. It can learn: one micro-batch, seen again and again, is known by heart.
+3. The run folder holds what is written to it: a checkpoint is saved, checked and read back.
+"""
+
+import logging
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from mlmdist import dist
+from mlmdist.data.batch import StepBatch
+from mlmdist.errors import ConfigError, NoProgress
+from mlmdist.files import TEMPORARY_MARK
+from mlmdist.train import checkpoint
+from mlmdist.train.loop import agree
+from mlmdist.train.meter import losses
+from mlmdist.train.run import Run
+
+log = logging.getLogger(__name__)
+
+GUESS_TOLERANCE = 0.1
+LEARNING_STEPS = 100
+LEARNT_SHARE = 0.5
+
+
+def check(run: Run) -> None:
+    """Do the three checks; raises NoProgress or DataError for one that fails. All ranks together.
+
+    Raises ConfigError for a run that has begun already: the checks change the weights.
+    """
+    if run.saved_step >= 0:
+        raise ConfigError(f"--check: {run.config.run} has begun; give run=another for the checks")
+    batch = next(iter(run.loader))
+    first = _loss(run, batch)
+    _check_guess(first, math.log(run.sources.tokenizer.vocabulary.size))
+    _check_learning(first, _learn(run, batch))
+    _check_folder(run)
+
+
+def _loss(run: Run, batch: StepBatch) -> float:
+    sums = dist.sum_floats(run.engine.evaluate(batch).tolist())
+    return losses(sums, run.config.data.pair)["mlm_loss"]
+
+
+def _check_guess(loss: float, uniform: float) -> None:
+    if abs(loss - uniform) > GUESS_TOLERANCE * uniform:
+        raise NoProgress(
+            f"1. the untrained model's loss is {loss:.3f}; must be within {GUESS_TOLERANCE:.0%} of "
+            f"ln V = {uniform:.3f}: look at model.initializer_range"
+        )
+    log.info("1. untrained loss %.3f, ln V = %.3f: good", loss, uniform)
+
+
+def _learn(run: Run, batch: StepBatch) -> float:
+    """The loss of `batch` after it was seen again and again, at the peak rate after a warm-up."""
+    for step in range(LEARNING_STEPS):
+        counts = agree(batch, run.stop)
+        rate = run.config.optimizer.learning_rate * min(1.0, (step + 1) / 10)
+        run.engine.step(replace(batch, number=step), counts, rate)
+    return _loss(run, batch)
+
+
+def _check_learning(before: float, after: float) -> None:
+    if not after < LEARNT_SHARE * before:
+        raise NoProgress(
+            f"2. a batch seen {LEARNING_STEPS} times has loss {after:.3f} after {before:.3f}; must "
+            f"fall below {LEARNT_SHARE:.0%}: look at optimizer.learning_rate"
+        )
+    log.info("2. loss of a batch seen %d times %.3f: good", LEARNING_STEPS, after)
+
+
+def _check_folder(run: Run) -> None:
+    """Save, check and load in a folder beside the checkpoints, and remove it."""
+    trial = run.config.run / f"check{TEMPORARY_MARK}"
+    record = run.record(meter=[])
+    saved = checkpoint.save(trial, run.engine, record, run.here, keep=1)
+    found = checkpoint.newest_good(trial, run.here)
+    assert found == saved, f"{found} is not what was just written"
+    size = sum(path.stat().st_size for path in Path(saved).iterdir())
+    dist.barrier()
+    if run.here.rank == 0:
+        shutil.rmtree(trial)
+    log.info("3. a checkpoint of %d bytes was written and read back: good", size)

@@ -1,0 +1,51 @@
+"""What a model costs: parameters, arithmetic and memory, as functions of its shape."""
+
+from mlmdist.config.pretrain import Model
+
+BYTES_OF = {"fp32": 4, "bf16": 2}
+STATE_BYTES = 12  # fp32 weight and Adam's two moments
+PEAK_TFLOPS = {"H200": 989.0, "H100": 989.0, "A100": 312.0}  # dense bf16, NVIDIA's data sheets
+
+
+def num_parameters(model: Model, vocab_size: int) -> int:
+    """Parameters of the encoder and both heads, the tied decoder counted once."""
+    width, inner = model.width, model.feed_forward_width
+    embeddings = (vocab_size + model.max_positions + 2) * width + 2 * width
+    attention = 4 * (width * width + width)
+    feed_forward = 2 * width * inner + inner + width
+    heads = 2 * (width * width + width) + 2 * width + vocab_size + 2 * width + 2
+    return embeddings + model.num_layers * (attention + feed_forward + 4 * width) + heads
+
+
+def flops_per_row(model: Model, vocab_size: int, length: float, mask_rate: float) -> float:
+    """Floating-point operations of forward and backward on a row of `length` tokens.
+
+    Two a multiplication, and the backward pass counts twice the forward; softmax, LayerNorm and
+    GELU are left out. The language model head runs on masked tokens only.
+    """
+    width = model.width
+    matrices = model.num_layers * (4 * width * width + 2 * width * model.feed_forward_width)
+    attention = model.num_layers * 2 * length * width
+    head = mask_rate * (width * width + width * vocab_size)
+    return 6 * length * (matrices + attention + head)
+
+
+def memory_bytes(parameters: int, precision: str, zero_stage: int, world_size: int) -> int:
+    """Weights, gradients and optimizer state on a rank; activations come on top.
+
+    Rajbhandari et al. 2020, figure 1, with Adam; in fp32 the weights are their own master copy.
+    """
+    number = BYTES_OF[precision]
+    state = STATE_BYTES if precision == "bf16" or zero_stage > 0 else STATE_BYTES - 4
+    shares = {0: (1, 1, 1), 1: (1, 1, world_size), 2: (1, world_size, world_size)}
+    weights, gradients, optimizer = shares.get(zero_stage, (world_size,) * 3)
+    return (
+        parameters * number // weights
+        + parameters * number // gradients
+        + (parameters * state // optimizer)
+    )
+
+
+def checkpoint_bytes(parameters: int, precision: str) -> int:
+    """A checkpoint's size over all its files."""
+    return parameters * (STATE_BYTES + BYTES_OF[precision])

@@ -1,0 +1,93 @@
+"""The run folder: config.yaml, metrics.jsonl, checkpoints/, latest, DONE; without torch."""
+
+import fcntl
+import json
+import logging
+import os
+from pathlib import Path
+
+from mlmdist import files
+from mlmdist.config import loading
+from mlmdist.config.pretrain import Pretrain
+from mlmdist.errors import ConfigError, DataError
+from mlmdist.train import identity
+
+log = logging.getLogger(__name__)
+
+CONFIG, CHECKPOINTS, LATEST, DONE, LOCK = "config.yaml", "checkpoints", "latest", "DONE", "lock"
+
+
+def saved_config(run: Path) -> Pretrain | None:
+    """The config that the run in this folder was last started with; None for a new folder."""
+    path = run / CONFIG
+    return loading.load(Pretrain, path, []) if path.is_file() else None
+
+
+def check_config(config: Pretrain, accepted: tuple[str, ...] = ()) -> None:
+    """Raise ConfigError if the run folder holds another run than `config` describes (law T2)."""
+    saved = saved_config(config.run)
+    if saved is not None:
+        identity.refuse_changes(
+            identity.of_config(saved),
+            identity.of_config(config),
+            accepted=accepted,
+            where=str(config.run),
+        )
+
+
+def is_done(config: Pretrain) -> bool:
+    """Whether the run has done all the steps that `config` asks for."""
+    path = config.run / DONE
+    if not path.is_file():
+        return False
+    try:
+        steps = int(json.loads(path.read_bytes())["steps"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: not written by a run ({error}); remove it to go on") from None
+    if steps < config.train.steps:
+        log.warning("the run ended at step %d and goes on to %d", steps, config.train.steps)
+    return steps >= config.train.steps
+
+
+def mark_done(run: Path, steps: int) -> None:
+    """Note, last of all, that the run is complete."""
+    files.write_json(run / DONE, {"steps": steps})
+
+
+def save_config(config: Pretrain) -> None:
+    """Write config.yaml; a part of a run that is started otherwise than the one before is told."""
+    saved = saved_config(config.run)
+    if saved == config:
+        return
+    if saved is not None:
+        log.warning(
+            "this part of the run has another config than the last: %s", _changes(saved, config)
+        )
+    files.write_text(config.run / CONFIG, loading.dump(config))
+
+
+def _changes(saved: Pretrain, now: Pretrain) -> str:
+    before, after = (
+        dict(identity.leaves(config.model_dump(mode="json"))) for config in (saved, now)
+    )
+    changed = [path for path in after if before.get(path) != after[path]]
+    return ", ".join(f"{path} {before.get(path)} -> {after[path]}" for path in changed)
+
+
+def claim(run: Path) -> int:
+    """Make this process the only one that writes to the folder; the lock's file descriptor.
+
+    The lock falls with the process. Raises ConfigError if another one holds it.
+    """
+    run.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(run / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise ConfigError(
+            f"{run}: another process trains in this folder; wait for its end or give run=another"
+        ) from None
+    except OSError as error:
+        log.warning("%s: no locks here (%s); see to it that no other job uses it", run, error)
+    return descriptor

@@ -1,0 +1,100 @@
+"""What the log shows: losses since the last line, over all ranks, and how fast they were won."""
+
+import time
+
+import torch
+from torch import Tensor
+
+from mlmdist import dist
+from mlmdist.logs import quantity
+from mlmdist.model.loss import LossSums
+from mlmdist.train.costs import PEAK_TFLOPS
+from mlmdist.train.engine import NUM_SUMS, StepResult
+from mlmdist.train.plan import Plan
+from mlmdist.train.state import Counts
+
+
+class Meter:
+    """Adds up steps; `read` gives the figures since the last reading and begins anew."""
+
+    def __init__(self, plan: Plan, pair: str) -> None:
+        self.plan, self.pair = plan, pair
+        self.sums: Tensor | None = None  # fp64 [6], of this rank, where the model is
+        self.tokens, self.steps, self.seconds = 0, 0, 0.0
+        self.grad_norm: float | Tensor = 0.0
+        self.clock = time.monotonic()
+        self.note = ""
+
+    def add(self, result: StepResult, counts: Counts) -> None:
+        """Count a step and the time since the last one."""
+        if not result.skipped:
+            self.sums = result.sums if self.sums is None else self.sums + result.sums
+        self.grad_norm = result.grad_norm
+        self.tokens += counts.num_tokens
+        self.steps += 1
+        now = time.monotonic()
+        self.seconds += now - self.clock
+        self.clock = now
+
+    def leave_out(self) -> None:
+        """Forget the time since the last step: it went into something else than training."""
+        self.clock = time.monotonic()
+
+    def read(self, learning_rate: float, num_tokens: int) -> dict[str, float]:
+        """The figures since the last reading, the same on every rank. All ranks together."""
+        metrics = {
+            f"train/{name}": value for name, value in losses(self.totals(), self.pair).items()
+        }
+        speed = self.tokens / self.seconds if self.seconds else 0.0
+        metrics |= {
+            "train/learning_rate": learning_rate,
+            "train/grad_norm": float(self.grad_norm),
+            "train/tokens_per_second": speed,
+            "train/tokens": float(num_tokens),
+        }
+        self.note = self._note(metrics.get("train/loss"), speed)
+        self.sums, self.tokens, self.steps, self.seconds = None, 0, 0, 0.0
+        return metrics
+
+    def totals(self) -> list[float]:
+        """The six sums since the last reading, over all ranks."""
+        return dist.sum_floats(self.own())
+
+    def own(self) -> list[float]:
+        """The six sums of this rank."""
+        return [0.0] * NUM_SUMS if self.sums is None else self.sums.tolist()
+
+    def restore(self, sums: list[list[float]], rank: int, world_size: int) -> None:
+        """Go on from every rank's saved sums; another number of ranks shares them out anew."""
+        mine = sums[rank::world_size] if len(sums) != world_size else [sums[rank]]
+        if mine:
+            self.sums = torch.tensor(mine, dtype=torch.float64).sum(0)
+
+    def _note(self, loss: float | None, tokens_per_second: float) -> str:
+        flops = self.plan.flops_per_step * self.steps / self.seconds if self.seconds else 0.0
+        shown = "" if loss is None else f"loss {loss:.3f}, "
+        return (
+            f"{shown}{quantity(tokens_per_second)} tokens/s, {_speed(flops, self.plan.world_size)}"
+        )
+
+
+def _speed(flops: float, world_size: int) -> str:
+    """FLOP/s, and the share of what the GPUs could do at best (MFU) where that is known."""
+    name = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+    peaks = [peak for kind, peak in PEAK_TFLOPS.items() if kind in name]
+    share = f" ({flops / (peaks[0] * 1e12 * world_size):.0%} of peak)" if peaks else ""
+    return f"{quantity(flops)}FLOP/s{share}"
+
+
+def losses(totals: list[float], pair: str) -> dict[str, float]:
+    """Losses in nats and accuracies out of six global sums; what was never asked is left out."""
+    sums = dict(zip(LossSums._fields, totals, strict=True))
+    figures: dict[str, float] = {}
+    if sums["mlm_count"]:
+        figures["mlm_loss"] = sums["mlm_sum"] / sums["mlm_count"]
+        figures["mlm_accuracy"] = sums["mlm_correct"] / sums["mlm_count"]
+    if sums["pair_count"]:
+        figures[f"{pair}_loss"] = sums["pair_sum"] / sums["pair_count"]
+        figures[f"{pair}_accuracy"] = sums["pair_correct"] / sums["pair_count"]
+    parts = [value for name, value in figures.items() if name.endswith("_loss")]
+    return {"loss": sum(parts), **figures} if parts else {}

@@ -1,0 +1,104 @@
+"""What a config comes to on so many ranks: every derived value, in one place; no torch."""
+
+from dataclasses import dataclass
+
+from mlmdist.config import loading
+from mlmdist.config.pretrain import NUM_SPECIAL_POSITIONS, Pretrain
+from mlmdist.data.sequence import num_micro_batches
+from mlmdist.logs import quantity
+from mlmdist.train import costs
+from mlmdist.train.schedule import num_warmup_steps
+from mlmdist.train.sources import Sources
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Derived values of a run; none of them is ever written back to the config."""
+
+    world_size: int
+    num_steps: int
+    num_warmup_steps: int
+    rows_per_rank: int
+    """Of the rank with the most rows."""
+
+    accumulation: int
+    """Micro-batches a step and rank."""
+
+    num_windows: int
+    epochs: float
+    tokens_per_step: float
+    """With the special tokens; rows are not padded."""
+
+    padding_share: float
+    """Share of a padded batch that would be padding, which the model here never computes."""
+
+    num_parameters: int
+    flops_per_step: float
+    memory_bytes: int
+    checkpoint_bytes: int
+    num_evaluations: int
+    num_checkpoints: int
+
+
+def make_plan(config: Pretrain, sources: Sources, world_size: int) -> Plan:
+    """The plan of `config` on `world_size` ranks."""
+    train, model = config.train, config.model
+    manifest = sources.train.manifest
+    vocab_size = sources.tokenizer.vocabulary.size
+    length = manifest.num_tokens / manifest.num_windows + NUM_SPECIAL_POSITIONS
+    parameters = costs.num_parameters(model, vocab_size)
+    row = costs.flops_per_row(model, vocab_size, length, config.data.mask.rate)
+    return Plan(
+        world_size=world_size,
+        num_steps=train.steps,
+        num_warmup_steps=num_warmup_steps(config.schedule, train.steps),
+        rows_per_rank=-(-train.global_batch // world_size),
+        accumulation=num_micro_batches(train.global_batch, train.micro_batch, world_size),
+        num_windows=manifest.num_windows,
+        epochs=train.steps * train.global_batch / manifest.num_windows,
+        tokens_per_step=train.global_batch * length,
+        padding_share=max(0.0, 1 - length / manifest.max_seq_len),
+        num_parameters=parameters,
+        flops_per_step=train.global_batch * row,
+        memory_bytes=costs.memory_bytes(parameters, train.precision, train.zero_stage, world_size),
+        checkpoint_bytes=costs.checkpoint_bytes(parameters, train.precision),
+        num_evaluations=_times(train.steps, config.every.evaluate, sources.held_out is not None),
+        num_checkpoints=_times(train.steps, config.every.save, due=True),
+    )
+
+
+def _times(steps: int, every: int, due: bool) -> int:
+    """How often something is done that is also done after the last step."""
+    return -(-steps // every) if due else 0
+
+
+def text(plan: Plan, config: Pretrain) -> str:
+    """The plan for a person, and the whole config behind it."""
+    rows = [f"{label:<14}{value}" for label, value in _lines(plan, config)]
+    return "\n".join([*rows, "", loading.dump(config)])
+
+
+def _lines(plan: Plan, config: Pretrain) -> list[tuple[str, str]]:
+    train = config.train
+    tokens, flops = plan.tokens_per_step, plan.flops_per_step
+    kept = min(config.every.keep, plan.num_checkpoints)
+    micro_batch = min(train.micro_batch, plan.rows_per_rank)
+    cut = f"{plan.world_size} ranks x {plan.accumulation} micro-batches of up to {micro_batch}"
+    seen = f"{plan.num_windows:,} windows, {plan.epochs:.2f} epochs"
+    all_tokens = f"{quantity(tokens)} tokens a step, {quantity(tokens * plan.num_steps)} in all"
+    all_flops = f"{quantity(flops)}FLOP a step, {quantity(flops * plan.num_steps)}FLOP in all"
+    return [
+        ("run", f"{config.run}"),
+        ("ranks", f"{plan.world_size}, ZeRO stage {train.zero_stage}, {train.precision}"),
+        ("steps", f"{plan.num_steps:,}, of which {plan.num_warmup_steps:,} warm up"),
+        ("batch", f"{train.global_batch:,} rows = {cut}"),
+        ("data", f"{seen}, {all_tokens}"),
+        ("padding", f"none computed ({plan.padding_share:.0%} of padded rows would be padding)"),
+        ("model", f"{quantity(plan.num_parameters)} parameters, {all_flops}"),
+        ("memory", f"{quantity(plan.memory_bytes)}B a rank, and activations on top"),
+        (
+            "checkpoints",
+            f"{plan.num_checkpoints} of {quantity(plan.checkpoint_bytes)}B, {kept} kept",
+        ),
+        ("evaluations", f"{plan.num_evaluations}"),
+    ]

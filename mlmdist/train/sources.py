@@ -1,0 +1,83 @@
+"""What a run reads: shard sets and tokenizer, opened and checked against each other; no torch."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mlmdist.config.pretrain import Pretrain
+from mlmdist.data.masks import MASK_VERSION
+from mlmdist.data.order import ORDER_VERSION
+from mlmdist.data.pairs import PAIR_VERSION
+from mlmdist.errors import ConfigError, DataError
+from mlmdist.shards import ShardSet
+from mlmdist.tokenizer import Tokenizer
+from mlmdist.train import identity
+
+VERSIONS = {"order": ORDER_VERSION, "pair": PAIR_VERSION, "mask": MASK_VERSION}
+UNIGRAM = "unigram.npy"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Open shard sets and the tokenizer they were made with."""
+
+    train: ShardSet
+    held_out: ShardSet | None
+    tokenizer: Tokenizer
+
+    def identity(self, config: Pretrain) -> identity.Identity:
+        """What the run is, to be compared when it resumes (law T2)."""
+        manifest = self.train.manifest
+        data = identity.of_data(manifest.content_fingerprint, manifest.tokenizer_hash, VERSIONS)
+        return data | identity.of_config(config)
+
+    def levels(self) -> dict[str, float]:
+        """Losses in nats to compare with: a uniform guess, and the training set's unigram."""
+        levels = {"ln V": math.log(self.tokenizer.vocabulary.size)}
+        if self.held_out is not None:
+            levels |= _unigram_level(self.train, self.held_out)
+        return levels
+
+
+def open_sources(config: Pretrain) -> Sources:
+    """The run's shard sets and tokenizer.
+
+    Raises DataError if one is missing or damaged or they do not belong together, ConfigError if the
+    model's rows are too short for the windows.
+    """
+    tokenizer = Tokenizer.load(config.data.tokenizer)
+    train = _open(config.data.train, tokenizer)
+    held_out = None if config.data.held_out is None else _open(config.data.held_out, tokenizer)
+    for shards in (train, held_out):
+        if shards is not None and shards.manifest.max_seq_len > config.model.max_positions:
+            raise ConfigError(
+                f"model.max_positions={config.model.max_positions} must be at least the rows' "
+                f"length in {shards.folder}, {shards.manifest.max_seq_len}"
+            )
+    return Sources(train, held_out, tokenizer)
+
+
+def _open(folder: Path, tokenizer: Tokenizer) -> ShardSet:
+    shards = ShardSet.open(folder)
+    if shards.manifest.tokenizer_hash != tokenizer.hash:
+        raise DataError(
+            f"{folder}: made with tokenizer {shards.manifest.tokenizer_hash[:12]}, data.tokenizer "
+            f"is {tokenizer.hash[:12]}; give the tokenizer the shards were made with"
+        )
+    if shards.manifest.num_windows == 0:
+        raise DataError(f"{folder}: holds no window; make the shards from more text")
+    return shards
+
+
+def _unigram_level(train: ShardSet, held_out: ShardSet) -> dict[str, float]:
+    """Cross entropy of the held-out tokens under the training counts, one added to each."""
+    paths = [shards.folder / UNIGRAM for shards in (train, held_out)]
+    if not all(path.is_file() for path in paths):
+        return {}
+    learnt, asked = (np.load(path).astype(np.float64) for path in paths)
+    if len(learnt) != len(asked) or asked.sum() == 0:
+        return {}
+    log_probability = np.log((learnt + 1) / (learnt.sum() + len(learnt)))
+    return {"unigram": float(-(asked * log_probability).sum() / asked.sum())}
