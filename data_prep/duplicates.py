@@ -38,17 +38,20 @@ class Duplicate:
     kind: str
 
 
-def duplicates_in_bucket(rows: np.ndarray, near: float = NEAR) -> list[Duplicate]:
+def duplicates_in_bucket(
+    rows: np.ndarray, near: float = NEAR, *, near_on_one_side: bool = True
+) -> list[Duplicate]:
     """The documents that rows of dtype ROW show to be duplicates, in order of their ids.
 
     `rows` holds all rows of each key it holds. A document is compared with those of its key that
-    were kept, held-out ones first, then by id. `near` above 1 finds only exact duplicates.
+    were kept, held-out ones first, then by id. `near` above 1 finds only exact duplicates; without
+    `near_on_one_side` near ones stay, but for those on different sides (law E1).
     """
     rows = rows[np.lexsort((rows["document_id"], rows["side"], rows["key"]))]
     _, starts, counts = np.unique(rows["key"], return_index=True, return_counts=True)
     found: list[Duplicate] = []
     for start, count in zip(starts[counts > 1], counts[counts > 1], strict=True):
-        found += _of_one_key(rows[start : start + count], near)
+        found += _of_one_key(rows[start : start + count], near, near_on_one_side)
     return sorted(resolve(found).values(), key=lambda duplicate: duplicate.dropped_id)
 
 
@@ -83,7 +86,7 @@ def read_bucket(paths: Sequence[Path], bucket: int, num_buckets: int) -> np.ndar
     return np.concatenate(tables) if tables else np.empty(0, ROW)
 
 
-def _of_one_key(rows: np.ndarray, near: float) -> Iterator[Duplicate]:
+def _of_one_key(rows: np.ndarray, near: float, on_one_side: bool) -> Iterator[Duplicate]:
     """The duplicates among rows of one key, which come in the order of keeping."""
     ids, sides, contents = (rows[name].tolist() for name in ("document_id", "side", "content"))
     twin_of: dict[bytes, int] = {}  # content -> the kept row that stands for it
@@ -95,6 +98,8 @@ def _of_one_key(rows: np.ndarray, near: float) -> Iterator[Duplicate]:
         if twin is None and kept and least <= NUM_HASHES:
             equal = np.count_nonzero(sketches[: len(kept)] == rows["sketch"][place], axis=1)
             twin = kept[int(np.argmax(equal >= least))] if equal.max() >= least else None
+            if twin is not None and sides[twin] == sides[place] and not on_one_side:
+                twin = None
         twin_of[content] = place if twin is None else twin
         if twin is None:
             sketches[len(kept)] = rows["sketch"][place]

@@ -44,9 +44,10 @@ def find_in_bucket(
 
     A near duplicate on the same side stays if the recipe says so; across the sides it never does.
     """
-    found = duplicates_in_bucket(read_bucket(signatures, bucket, num_buckets))
-    if not config.cleaning.near_duplicates:
-        found = [duplicate for duplicate in found if duplicate.kind != "near"]
+    found = duplicates_in_bucket(
+        read_bucket(signatures, bucket, num_buckets),
+        near_on_one_side=config.cleaning.near_duplicates,
+    )
     rows = [(each.dropped_id, each.kept_id, KINDS.index(each.kind)) for each in found]
     with atomic_writer(target) as file:
         np.save(file, np.array(rows, dtype=FOUND))
@@ -82,7 +83,7 @@ def _leaving(documents: Path, tables: Sequence[Path]) -> dict[int, Duplicate]:
     ids = [document.id for document in read_documents(documents)]
     found: list[Duplicate] = []
     for table in tables:
-        rows = np.load(table, mmap_mode="r")
+        rows = np.load(table)
         low, high = np.searchsorted(rows["dropped_id"], np.array([ids[0], ids[-1] + 1], np.uint64))
         found += [
             Duplicate(int(row["dropped_id"]), int(row["kept_id"]), KINDS[row["kind"]])

@@ -17,7 +17,7 @@ MAX_QUOTED_CHARACTERS = 300
 """A longer sentence is looked into again as if its quotes and brackets were none."""
 
 MIN_SPACED_CHARACTERS = 40
-"""Thai and its neighbours put spaces between phrases: one that comes later than this is an end."""
+"""Thai and Lao space phrases, Tibetan marks them: one longer than this ends a sentence."""
 
 _CLOSED_BY = {'"': '"', "“": "”", "„": "“”", "«": "»", "「": "」", "『": "』", "《": "》"}
 _QUOTE = re.compile('["“”„«»「」『』《》]')
@@ -43,9 +43,9 @@ _SHORT_CYRILLIC = re.compile(r"(?:\A|\s)(?:г|ул|пр|см|т\. ?е|т\. ?к|�
 _ENUMERATOR = re.compile(r"\(?(?:[0-9]{1,3}|[A-Za-z])[.)]\Z")
 _RANK = re.compile(r"(?:\A|\s)(?:Lt|Maj|Col|Gen|Brig|Sgt|Capt|Cmdr|Adm|Rev|Hon|Fr|Pvt|Cpl)\.\Z")
 _BRACKETED = re.compile(r"[(\[][^()\[\]]{10,}[.!?][)\]](?= +[^\W\d_a-z])")
-_OTHER_END = re.compile(r"[។៕༎]+(?=\s|\w)|།(?= )")
-_SPACELESS = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"
-_SPACE_BETWEEN = re.compile(rf"(?<={_SPACELESS}) +(?={_SPACELESS})")
+_OTHER_END = re.compile(r"[។៕༎]+(?=\s|\w)|፡፡")
+_THAI_OR_LAO = "[\u0e00-\u0eff]"
+_SPACE_BETWEEN = re.compile(rf"(?<={_THAI_OR_LAO}) +(?={_THAI_OR_LAO})|(?<=།) +")
 _LAST_CHARACTERS = 16
 
 
@@ -130,7 +130,7 @@ def _without_open_quotes(piece: str) -> str:
 
 
 def _spaced_ends(piece: str, places: list[int]) -> list[int]:
-    """The ends and, in scripts that only space what is said, the spaces far enough apart."""
+    """The ends and, in scripts that part phrases and not sentences, spaces far enough apart."""
     spaces = [match.start() for match in _SPACE_BETWEEN.finditer(piece)]
     if not spaces:
         return places

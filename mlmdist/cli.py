@@ -20,6 +20,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_export(commands)
     _add_fill(commands)
+    _add_summary(commands)
     return parser
 
 
@@ -49,6 +50,13 @@ def _add_fill(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser.set_defaults(run=_fill)
 
 
+def _add_summary(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    text = "what a run came to, on one screen"
+    parser = commands.add_parser("summary", help=text, description=text)
+    parser.add_argument("folder", type=Path, metavar="RUN", help="run folder")
+    parser.set_defaults(run=_summary)
+
+
 def _export(options: argparse.Namespace) -> None:
     from mlmdist.export.directory import export
 
@@ -65,6 +73,12 @@ def _fill(options: argparse.Namespace) -> None:
             print(f"blank {number}")
         for answer in answers:
             print(f"{answer.score:.4f}  {answer.token_str:<16}  {answer.sequence}")
+
+
+def _summary(options: argparse.Namespace) -> None:
+    from mlmdist.scoring.summary import summary
+
+    print(summary(options.folder))
 
 
 if __name__ == "__main__":

@@ -53,15 +53,16 @@ def _pairs(text: str, names: Names) -> list[Pair]:
         num_open[kind] -= 1
         return kind, opening
 
+    def spans_paragraphs(opening: re.Match[str]) -> bool:
+        return holds_paragraphs(text, opening, names)
+
     for token in _TOKEN.finditer(text):
         mark = token[0][-2:]
         if mark in num_open:
             stack.append((mark, token))
             num_open[mark] += 1
         elif mark not in _OPENING:  # a blank line: no link but a caption goes on over it
-            while (
-                stack and stack[-1][0] == LINK and not holds_paragraphs(text, stack[-1][1], names)
-            ):
+            while stack and stack[-1][0] == LINK and not spans_paragraphs(stack[-1][1]):
                 pop()
         elif num_open[kind := _OPENING[mark]] and (kind != LINK or stack[-1][0] == LINK):
             while stack[-1][0] != kind:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -67,7 +68,7 @@ def _rows(block: Block, tokenizer: Tokenizer) -> Iterator[tuple[list[int], int]]
         edges = block.sentence_start[block.sentence_ptr[row] : block.sentence_ptr[row + 1]].tolist()
         if not block.flags[row] & STARTS_ON_SENTENCE:
             edges = edges[1:]
-        for start, stop in zip(edges, [*edges[1:], len(tokens)], strict=True):
+        for start, stop in pairwise([*edges, len(tokens)]):
             if MIN_TOKENS <= stop - start <= MAX_TOKENS:
                 places = _whole_words(tokens[start:stop], words[start:stop], is_word)
                 for place in places[:: max(1, len(places) // BLANKS_A_SENTENCE)].tolist():

@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from mlmdist.logs import quantity
 from mlmdist.scoring.blanks import Blank, find_blanks
 from mlmdist.scoring.run import Trained, open_run
 from mlmdist.shards import ShardSet
+from mlmdist.tracking.opening import last_opening, tracking_uri
 
 
 def summary(run: Path) -> str:
@@ -79,13 +82,19 @@ def _blank_lines(blanks: list[Blank]) -> Iterator[str]:
 
 
 def _next_lines(run: Path) -> Iterator[str]:
-    state = run / "tracking.json"
-    uri = json.loads(state.read_bytes()).get("uri") if state.is_file() else None
-    if uri and uri.startswith("sqlite"):
-        yield f"  See the run:  mlflow ui --backend-store-uri {uri}"
+    opening = last_opening(run)
+    uri = tracking_uri(opening) if opening else ""
+    if uri.startswith("sqlite"):
+        yield f"  See the run:  {_command('mlflow')} ui --backend-store-uri {uri}"
     elif uri:
         yield f"  See the run:  {uri}"
-    yield f'  Ask it:       mlmdist fill {run} "The capital of France is [MASK]."'
+    yield f'  Ask it:       {_command("mlmdist")} fill {run} "The capital of France is [MASK]."'
+
+
+def _command(name: str) -> str:
+    """How a command of this environment is called from here."""
+    path = Path(sys.executable).with_name(name)
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _history(run: Path) -> dict[str, list[float]]:

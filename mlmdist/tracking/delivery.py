@@ -6,7 +6,6 @@ is one way to start and no half-known state.
 
 import hashlib
 import logging
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from mlmdist.tracking.mlflow_client import (
     chunks,
     without_secrets,
 )
+from mlmdist.tracking.opening import tracking_uri
 from mlmdist.tracking.state import Point, State
 
 log = logging.getLogger(__name__)
@@ -68,8 +68,7 @@ class Delivery:
     def target(self) -> Target:
         """Where the run is sent: as its last start said, or as the environment says."""
         opening = next(e for e in reversed(self._events) if e["event"] == "open")
-        uri = opening["uri"] or os.environ.get("MLFLOW_TRACKING_URI") or opening["default_uri"]
-        return Target(uri, opening["experiment"], opening["name"])
+        return Target(tracking_uri(opening), opening["experiment"], opening["name"])
 
     @property
     def address(self) -> str:

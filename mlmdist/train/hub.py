@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from mlmdist.errors import HANG, PEER_LOST
@@ -26,6 +27,11 @@ class Verdict:
     ranks: tuple[int, ...] = ()
     grace_seconds: float = 0.0
     """How long rank 0 may take to come to the same end by itself, and say it in its own words."""
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "Verdict":
+        """The verdict that was sent as its fields."""
+        return cls(**{**values, "ranks": tuple(values["ranks"])})
 
 
 @dataclass
@@ -91,13 +97,13 @@ class Hub:
             if peer.connection is not None:
                 peer.connection.send({"dismissed": True})
 
-    def kill_silent(self, verdict: Verdict, machine: str) -> None:
+    def kill_silent(self, verdict: Verdict) -> None:
         """End lost ranks on this machine that still exist, stopped or stuck: they hear nothing."""
         if verdict.code != PEER_LOST:
             return
         for rank in verdict.ranks:
             peer = self.peers[rank]
-            if peer.pid and peer.machine == machine and rank != 0:
+            if peer.pid and peer.machine == machine() and rank != 0:
                 try:
                     os.kill(peer.pid, signal.SIGKILL)
                 except ProcessLookupError:
@@ -160,7 +166,7 @@ class Hub:
                 peer.left = True
             elif "failed" in line:
                 failed = line["failed"] | {"grace_seconds": OWN_FAILURE_GRACE_SECONDS}
-                return Verdict(**failed)
+                return Verdict.from_json(failed)
             elif "count" in line:
                 peer.hear(line, now)
         return None
@@ -201,6 +207,15 @@ class Hub:
             f"at: {last[0].where}{others}; the same command resumes the run",
             ranks,
         )
+
+
+def machine() -> str:
+    """A name for the set of processes that share process numbers with this one."""
+    try:
+        namespace = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        namespace = ""
+    return f"{socket.gethostname()} {namespace}"
 
 
 def names(ranks: tuple[int, ...]) -> str:

@@ -4,19 +4,17 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from mlmdist.config.pretrain import Pretrain
 from mlmdist.data.masks import MASK_VERSION
 from mlmdist.data.order import ORDER_VERSION
 from mlmdist.data.pairs import PAIR_VERSION
+from mlmdist.data.unigram import cross_entropy, read_counts
 from mlmdist.errors import ConfigError, DataError
 from mlmdist.shards import ShardSet
 from mlmdist.tokenizer import Tokenizer
 from mlmdist.train import identity
 
 VERSIONS = {"order": ORDER_VERSION, "pair": PAIR_VERSION, "mask": MASK_VERSION}
-UNIGRAM = "unigram.npy"
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,8 @@ class Sources:
         """Losses in nats to compare with: a uniform guess, and the training set's unigram."""
         levels = {"ln V": math.log(self.tokenizer.vocabulary.size)}
         if self.held_out is not None:
-            levels |= _unigram_level(self.train, self.held_out)
+            counts = read_counts(self.train), read_counts(self.held_out)
+            levels["unigram"] = cross_entropy(*counts)
         return levels
 
 
@@ -69,15 +68,3 @@ def _open(folder: Path, tokenizer: Tokenizer) -> ShardSet:
     if shards.manifest.num_windows == 0:
         raise DataError(f"{folder}: holds no window; make the shards from more text")
     return shards
-
-
-def _unigram_level(train: ShardSet, held_out: ShardSet) -> dict[str, float]:
-    """Cross entropy of the held-out tokens under the training counts, one added to each."""
-    paths = [shards.folder / UNIGRAM for shards in (train, held_out)]
-    if not all(path.is_file() for path in paths):
-        return {}
-    learnt, asked = (np.load(path).astype(np.float64) for path in paths)
-    if len(learnt) != len(asked) or asked.sum() == 0:
-        return {}
-    log_probability = np.log((learnt + 1) / (learnt.sum() + len(learnt)))
-    return {"unigram": float(-(asked * log_probability).sum() / asked.sum())}

@@ -13,6 +13,7 @@ Time in which the watching process itself was stopped (Ctrl-Z, a suspended machi
 """
 
 import faulthandler
+import logging
 import os
 import secrets
 import socket
@@ -21,14 +22,15 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from mlmdist.dist import Place
 from mlmdist.errors import BUG, HANG, PEER_LOST, ConfigError, UserError
-from mlmdist.train.hub import OWN_FAILURE_GRACE_SECONDS, Hub, Verdict
+from mlmdist.train.hub import OWN_FAILURE_GRACE_SECONDS, Hub, Verdict, machine
 from mlmdist.train.lines import Connection
+
+log = logging.getLogger(__name__)
 
 BEATS_PER_DEADLINE = 5
 MAX_BEAT_SECONDS = 1.0
@@ -42,15 +44,6 @@ class Address:
 
     port: int
     word: str
-
-
-def machine() -> str:
-    """A name for the set of processes that share process numbers with this one."""
-    try:
-        namespace = str(Path("/proc/self/ns/pid").readlink())
-    except OSError:
-        namespace = ""
-    return f"{socket.gethostname()} {namespace}"
 
 
 def beat_seconds(peer_seconds: float) -> float:
@@ -100,8 +93,7 @@ class Watchdog:
         """Begin to watch; `address` is rank 0's, as it was broadcast."""
         if self._hub is None:
             self._connection = self._connect(address)
-        target = self._serve if self._hub is not None else self._beat
-        self._thread = threading.Thread(target=target, name="watchdog", daemon=True)
+        self._thread = threading.Thread(target=self._guard, name="watchdog", daemon=True)
         self._thread.start()
 
     def mark(self, where: str) -> None:
@@ -172,6 +164,14 @@ class Watchdog:
     def _state(self) -> dict[str, Any]:
         return {"count": self._count, "ticks": self._ticks, "where": self._where}
 
+    def _guard(self) -> None:
+        """The thread's work; a rank that is not watched must not go on as if it were."""
+        try:
+            self._serve() if self._hub is not None else self._beat()
+        except Exception:
+            log.exception("the watchdog of rank %d failed", self.here.rank)
+            self._end(BUG)
+
     def _serve(self) -> None:
         """Rank 0's thread: read what the ranks say, judge, and carry the verdict out."""
         assert self._hub is not None
@@ -180,7 +180,7 @@ class Watchdog:
             verdict = self._hub.turn(beat, self._state()) or self._orphaned()
             if verdict is not None and not self._closing.wait(verdict.grace_seconds):
                 self._hub.tell(verdict)
-                self._hub.kill_silent(verdict, machine())
+                self._hub.kill_silent(verdict)
                 self._carry_out(verdict, speak=True)
                 return
 
@@ -190,13 +190,11 @@ class Watchdog:
         beat = beat_seconds(self.peer_seconds)
         heard = now = time.monotonic()
         while not self._closing.is_set():
-            before, now = now, time.monotonic()
-            if now - before > self.peer_seconds / 2:
-                heard = now  # this process was stopped itself
             self._connection.send(self._state())
             lines, open_still = self._connection.receive(beat)
-            if lines:
-                heard = time.monotonic()
+            before, now = now, time.monotonic()
+            if lines or now - before > beat + self.peer_seconds / 2:
+                heard = now  # or this process was stopped itself: nobody is to blame for that
             if any("dismissed" in line for line in lines):
                 return
             verdict = _told(lines) or self._lost_hub(heard, open_still) or self._orphaned()
@@ -233,7 +231,7 @@ class Watchdog:
 def _told(lines: list[dict[str, Any]]) -> Verdict | None:
     for line in lines:
         if "verdict" in line:
-            return Verdict(**line["verdict"])
+            return Verdict.from_json(line["verdict"])
     return None
 
 

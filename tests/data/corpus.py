@@ -63,7 +63,8 @@ def block_of(
     starts = [np.cumsum([0, *window[:-1]]) for window in sentences]
     flat_starts = np.concatenate(starts)
     ptr, sentence_ptr = pointers(lengths), pointers(np.array([len(s) for s in sentences]))
-    word_start[flat_starts + np.repeat(ptr[:-1], np.diff(sentence_ptr))] = True
+    inner = flat_starts > 0  # a window's first token may go on with a word that was cut
+    word_start[(flat_starts + np.repeat(ptr[:-1], np.diff(sentence_ptr)))[inner]] = True
     number = np.arange(len(sentences))
     return Block(
         tokens=tokens.astype(np.uint16),

@@ -227,7 +227,7 @@ def test_s2_a_global_order_reads_all_before_the_first_step(tmp_path):
     content = bytearray(path.read_bytes())
     content[2000] ^= 4
     path.write_bytes(content)
-    section = config.Data(train=tmp_path, tokenizer=tmp_path, order=order)
+    section = config.Data(train=tmp_path, tokenizer=tmp_path, order=order, pair="none")
     with pytest.raises(DataError, match=r"000001\.tar"):
         Loader(
             section, shards=ShardSet.open(tmp_path), vocabulary=VOCABULARY, seed=0, global_batch=8,

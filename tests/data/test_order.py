@@ -54,6 +54,11 @@ def test_o1_epochs_seeds_and_contents_differ(kind):
         assert np.mean(changed == base) < 0.02
 
 
+def test_o1_every_epoch_lays_the_blocks_out_anew():
+    first, second = (every(make(40 * 1024, group=1), epoch) // 1024 for epoch in (0, 1))
+    assert np.mean(first == second) < 0.2
+
+
 @settings(max_examples=15)
 @given(st.integers(1, 5000), st.integers(1, 5), kinds, st.data())
 def test_o3_a_position_asked_alone_gives_the_same_window(num_windows, lanes, kind, data):

@@ -28,6 +28,7 @@ def test_normal_form_of_known_texts() -> None:
     assert normalise("Ａ１，ﬁｱ①") == "A1,fiア1"
     assert normalise("می\u200cخواهم क्\u200dष") == "می\u200cخواهم क्\u200dष"  # joiners spell
     assert normalise("a\ud800b") == "ab"
+    assert normalise("e\u3164\u0301") == "é"  # NFKC makes the filler one that is removed
 
 
 @given(st.lists(anything, max_size=5))

@@ -68,6 +68,18 @@ def test_e1_the_training_document_leaves_whatever_its_id() -> None:
     ]
 
 
+def test_e1_near_duplicates_on_one_side_may_stay_and_still_guard_it() -> None:
+    base, other = text(1), text(2)
+    shifted = [other[:size] + base[size:] for size in (0, 24, 48)]  # each near the next one only
+    held_out = [document(1, shifted[0]), document(2, shifted[1])]
+    rows = rows_of((TRAIN, [document(3, shifted[2])]), (HELD_OUT, held_out))
+    guarded = Duplicate(3, 2, "held_out")
+    assert duplicates_in_bucket(rows, near_on_one_side=False) == [guarded]
+    assert Duplicate(2, 1, "near") in duplicates_in_bucket(rows)
+    rows["side"] = TRAIN
+    assert duplicates_in_bucket(rows, near_on_one_side=False) == []
+
+
 def test_e1_excluded_text_leaves_both_sides_and_is_no_document_itself() -> None:
     base = text(1)
     excluded = [document(0, base), document(1, base)]

@@ -16,7 +16,6 @@ from mlmdist.shards import ShardSet
 from mlmdist.tokenizer import Tokenizer, normalize
 from tests.data_prep.corpus import command, prep, tree, write_recipe, write_slice
 
-
 CLEAN = ("clean", "--config", "RECIPE")
 
 

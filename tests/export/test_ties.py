@@ -61,6 +61,11 @@ def test_other_text_or_no_difference_is_no_tie():
     assert not compare(tokenizer, "xy x", "xy x")
 
 
+def test_other_text_of_the_same_length_and_score_is_no_tie():
+    tokenizer = unigram(w=-2.0)
+    assert not compare(tokenizer, f"{SPACE} x y", f"{SPACE} w y")
+
+
 def test_an_unknown_stretch_has_no_score_to_tie_with():
     tokenizer = unigram(yx=-2.5)
     x, xy, yx = (tokenizer.pieces.index(piece) for piece in ("x", "xy", "yx"))

@@ -72,6 +72,18 @@ def test_an_exported_directory_answers_as_the_model_it_came_from(exported):
         assert_same(as_theirs(fill(again, text)), as_theirs(fill(scorer, text)))
 
 
+def test_padding_as_an_answer_is_not_shown_as_the_pipeline_does_not(exported, theirs):
+    scorer, _ = exported
+    size = scorer.model.vocab_size
+    for ours, expected in zip(
+        fill(scorer, "ba [MASK] [MASK]", size), theirs("ba [MASK] [MASK]", top_k=size), strict=True
+    ):
+        (mine,) = (answer.sequence for answer in ours if answer.token == scorer.text.pad_id)
+        (other,) = (answer["sequence"] for answer in expected if answer["token"] == 0)
+        assert mine == other
+        assert "[PAD]" not in mine
+
+
 parts = st.lists(
     st.sampled_from(
         ["ba", "Ki", "lo ", " ", "\u3000", "7", ".", "[MASK]", "[", "\u5357", "\u00e9"]

@@ -93,25 +93,21 @@ def deliver_until_killed(run: Path, monkeypatch: pytest.MonkeyPatch, moment: int
 
 
 def test_no_point_twice_and_none_lost_wherever_the_shipper_is_killed(
-    tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(delivery_module, "POINTS_PER_BATCH", 16)
-    moment = -1
-    was_killed = True
+    moment, ids, was_killed = 0, [], True
     while was_killed:
-        moment += 1
-        here = tmp_path / str(moment)
-        here.mkdir()
-        shutil.copy(empty_store, here / "mlflow.db")
-        uri, run = f"sqlite:///{here / 'mlflow.db'}", here / "run"
+        run = tmp_path / f"run{moment}"
         log_steps(start(run, uri), 1, 20)
         was_killed = deliver_until_killed(run, monkeypatch, moment)
         log_steps(start(run, uri, resume_step=7), 8, 25)  # other times: other points to MLflow
-        run_id = deliver(run)
-        assert [found.info.run_id for found in runs(uri)] == [run_id]
-        assert points(uri, run_id) == expected(25), moment
-        assert len(points(uri, run_id, "train/gradient_norm")) == 25
+        ids.append(deliver(run))
+        assert points(uri, ids[-1]) == expected(25), moment
+        assert len(points(uri, ids[-1], "train/gradient_norm")) == 25
+        moment += 1
     assert moment > 15
+    assert sorted(found.info.run_id for found in runs(uri)) == sorted(ids)
 
 
 def test_what_was_sent_is_not_sent_again(run: Path, uri: str, monkeypatch: pytest.MonkeyPatch):

@@ -1,4 +1,4 @@
-"""A training process without the training: `python -m tests.tracking.training RUN URI LAST SECONDS`.
+"""A training process without the training: `tests.tracking.training RUN URI LAST SECONDS`.
 
 Logs steps 1 to LAST, prints "logged", and then waits to be killed. SECONDS is the time that MLflow
 has at the end.

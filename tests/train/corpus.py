@@ -48,7 +48,7 @@ def recipe(corpus: Path, run: Path, **sections: Any) -> Pretrain:
         "tracking": {"enabled": False},
     }
     for name, section in sections.items():
-        values[name] = values[name] | section if isinstance(section, dict) else section
+        values[name] = values.get(name, {}) | section
     return Pretrain.model_validate(values)
 
 

@@ -14,7 +14,10 @@ import torch
 
 from launch import pretrain
 from mlmdist import dist
+from mlmdist.data.batch import StepBatch
 from mlmdist.train import check, command, loop, meeting  # noqa: F401 (forked ranks have them)
+from mlmdist.train.engine import Engine, StepResult
+from mlmdist.train.state import Counts
 from tests.train.ranks import launcher_environment
 
 POLL_SECONDS = 0.02
@@ -65,6 +68,24 @@ class Job:
     def output(self) -> str:
         """What all ranks said."""
         return "\n".join(self.log(rank) for rank in range(len(self.processes)))
+
+
+def before_step(number: int, act: Callable[[int], None]) -> Fault:
+    """The fault that each rank calls `act(rank)` when it comes to batch `number`."""
+
+    def put_in(rank: int) -> None:
+        step = Engine.step
+
+        def faulty(
+            self: Engine, batch: StepBatch, counts: Counts, learning_rate: float
+        ) -> StepResult:
+            if batch.number == number:
+                act(rank)
+            return step(self, batch, counts, learning_rate)
+
+        Engine.step = faulty
+
+    return put_in
 
 
 def start(

@@ -3,6 +3,7 @@
 What they would import later is imported here too, once.
 """
 
+import importlib
 import multiprocessing
 import os
 import pickle
@@ -14,14 +15,15 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-import deepspeed.runtime.zero.muon.muon_optimizer
 import torch
-import torch._dynamo
 
 from mlmdist import dist
-from mlmdist.train import engine  # noqa: F401
+from mlmdist.train import engine  # noqa: F401 (brings DeepSpeed)
 
 START_SECONDS = 60.0
+
+for _name in ("torch._dynamo", "deepspeed.runtime.zero.muon.muon_optimizer"):
+    importlib.import_module(_name)  # what an optimizer imports when it is made
 
 
 def on_ranks(

@@ -1,0 +1,79 @@
+"""The real `deepspeed` launcher, from the first step to the second command after the end."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlmdist import dist
+from mlmdist.train.checkpoint import newest
+from tests.train.corpus import recipe, write_recipe
+from tests.train.jobs import exit_codes, run
+
+DEEPSPEED = Path(sys.executable).with_name("deepspeed")
+
+pytestmark = [pytest.mark.dist, pytest.mark.slow]
+
+
+def launch(config: Path, *words: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
+    command = [
+        str(DEEPSPEED),
+        *("--num_accelerators", "2", "--master_port", str(dist.free_port())),
+        *("launch/pretrain.py", "--config", str(config), *words),
+    ]
+    environment = os.environ | ({} if path is None else {"PATH": path})
+    return subprocess.run(
+        [sys.executable, *command] if path else command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+        env=environment,
+    )
+
+
+def folder_without_compilers(tmp_path: Path) -> str:
+    """A PATH with nothing on it but what the launcher itself calls."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("git", "bash", "sh", "uname", "which"):
+        found = shutil.which(name)
+        if found:
+            (tools / name).symlink_to(found)
+    return str(tools)
+
+
+def test_a_run_under_the_launcher_without_a_compiler(corpus: Path, tmp_path: Path) -> None:
+    config = write_recipe(recipe(corpus, tmp_path / "run"))
+    path = folder_without_compilers(tmp_path)
+    assert not any(shutil.which(name, path=path) for name in ("g++", "c++", "gcc", "ninja"))
+    first = launch(config, path=path)
+    assert first.returncode == 0, first.stderr
+    assert newest(tmp_path / "run").name == "step-00000008"
+    again = launch(config)
+    assert again.returncode == 0, again.stderr
+    assert again.stderr.count("nothing to do") == 1
+    refused = launch(config, "seed=9")
+    assert refused.returncode == 2, refused.stderr
+    assert refused.stderr.count("error: ") == 1
+    assert "Traceback" not in refused.stderr
+
+
+def test_the_three_checks_before_a_long_run(corpus: Path, tmp_path: Path) -> None:
+    config = write_recipe(
+        recipe(
+            corpus,
+            tmp_path / "run",
+            model={"width": 64, "dropout": 0.0, "attention_dropout": 0.0},
+            optimizer={"learning_rate": 1e-2},
+        )
+    )
+    job = run(2, config, "--check")
+    assert exit_codes(job) == [0, 0], job.output()
+    for said in ("1. untrained loss", "2. loss of a batch seen", "3. a checkpoint of"):
+        assert said in job.log(0)
+    assert not (tmp_path / "run" / "DONE").exists()
+    assert not list((tmp_path / "run").glob("check*"))
