@@ -53,7 +53,12 @@ def open_stage(folder: Path, wanted: Stamp, *, overwrite: bool) -> Path | None:
     if found and _same_task(found, wanted):
         log.info("%s is there and its inputs are unchanged: skipped", folder)
         return None
-    if folder.exists() and not overwrite:
+    if folder.exists() and not found:
+        raise DataError(
+            f"{folder}: is there, but no {STAMP_NAME} says that it is a result of this program; "
+            "remove it yourself or choose another output="
+        )
+    if found and not overwrite:
         raise DataError(
             f"{folder}: holds the result of other settings or inputs "
             f"({_difference(found, wanted)}); choose another output=, or say --overwrite"
@@ -124,10 +129,8 @@ def _same_task(one: Stamp, other: Stamp) -> bool:
     return (one.settings, one.inputs) == (other.settings, other.inputs)
 
 
-def _difference(found: Stamp | None, wanted: Stamp) -> str:
+def _difference(found: Stamp, wanted: Stamp) -> str:
     """Which settings differ, as `key: there / here`."""
-    if found is None:
-        return f"it has no {STAMP_NAME}"
     there, here = _flat(asdict(found)), _flat(asdict(wanted))
     keys = [key for key in sorted(there | here) if there.get(key) != here.get(key)]
     shown = [f"{key}: {there.get(key)!r} there, {here.get(key)!r} here" for key in keys[:3]]

@@ -133,35 +133,60 @@ def _normalizer() -> dict[str, Any]:
 
 
 def _pre_tokenizer(pieces: Any, *, is_unigram: bool) -> dict[str, Any]:
+    """Spaces to marks, and no special name left whole that unknown characters would lose to."""
     metaspace = _metaspace(split=is_unigram)
-    names = _names_with_unknowns(pieces) if is_unigram else []
-    if not names:
+    steps = _breaks(pieces) if is_unigram else []
+    if not steps:
         return metaspace
-    split = {
-        "type": "Split",
-        "pattern": {"Regex": "|".join(names)},
-        "behavior": "MergedWithPrevious",
-        "invert": False,
-    }
-    return {"type": "Sequence", "pretokenizers": [metaspace, split]}
+    return {"type": "Sequence", "pretokenizers": [metaspace, *steps]}
 
 
-def _names_with_unknowns(pieces: Any) -> list[str]:
-    """A pattern each special name in which an unknown character stands beside a known one.
+def _breaks(pieces: Any) -> list[dict[str, Any]]:
+    """Splits of special names that hold unknown characters, changing no other id.
 
-    There every segmentation has a boundary, so text may be split there; and a name that is split is
-    not found as a piece, though its piece would beat unknown characters at any score.
+    As a piece, such a name would beat its own unknown characters at any score. Between an unknown
+    and a known character every segmentation has a boundary, so there the text may be split. A name
+    unknown throughout has none: bytes may be split anywhere, and of an unknown stretch, which is
+    one [UNK] however long, the first character is enough.
     """
     known = {piece.piece for piece in pieces if piece.type == Piece.NORMAL}
-    names = [piece.piece for piece in pieces if piece.type != Piece.NORMAL]
-    patterns = []
-    for name in names:
-        places = range(1, len(name))
-        cuts = [cut for cut in places if (name[cut - 1] in known) != (name[cut] in known)]
-        if cuts:
-            before, after = re.escape(name[: cuts[0]]), re.escape(name[cuts[0] :])
-            patterns.append(f"{before}(?={after})")
-    return patterns
+    has_bytes = any(piece.type == Piece.BYTE for piece in pieces)
+    split, removed = [], []
+    for name in (piece.piece for piece in pieces if piece.type != Piece.NORMAL):
+        cut = _boundary(name, known)
+        if cut is None and known.isdisjoint(name):
+            (split if has_bytes else removed).append((name[:1], name[1:]))
+        elif cut is not None:
+            split.append((name[:cut], name[cut:]))
+    steps = []
+    if split:
+        names = [f"{re.escape(head)}(?={re.escape(tail)})" for head, tail in split]
+        steps.append(_split("|".join(names), "MergedWithPrevious"))
+    if removed:
+        stretch = f"[^{_character_class(known | {SPACE})}]*"
+        names = [f"(?<={re.escape(head)}){re.escape(tail)}{stretch}" for head, tail in removed]
+        steps.append(_split("|".join(names), "Removed"))
+    return steps
+
+
+def _boundary(name: str, known: set[str]) -> int | None:
+    """The first place in `name` between an unknown and a known character."""
+    places = range(1, len(name))
+    return next((cut for cut in places if (name[cut - 1] in known) != (name[cut] in known)), None)
+
+
+def _character_class(pieces: set[str]) -> str:
+    """The pieces of one character, as the inside of a regular expression's brackets."""
+    return "".join(f"\\x{{{ord(piece):x}}}" for piece in sorted(pieces) if len(piece) == 1)
+
+
+def _split(pattern: str, behavior: str) -> dict[str, Any]:
+    return {
+        "type": "Split",
+        "pattern": {"Regex": pattern},
+        "behavior": behavior,
+        "invert": False,
+    }
 
 
 def _metaspace(*, split: bool) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from data_prep.documents import read_documents
+from data_prep.stages import locked
 from mlmdist.shards import ShardSet
 from mlmdist.tokenizer import Tokenizer, normalize
 from tests.data_prep.corpus import command, prep, tree, write_recipe, write_slice
@@ -145,30 +146,13 @@ def test_another_recipe_does_not_overwrite_a_result_unasked(made: tuple[Path, Pa
     assert tree(output) == before
 
 
-def test_parts_of_other_library_versions_are_not_continued(dump: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, dump)
-    assert prep("clean", "--config", recipe).returncode == 0
-    folder = tmp_path / "out" / "documents"
-    stamp = json.loads((folder / "stage.json").read_bytes())
-    folder.rename(folder.with_name("documents.work"))
-    stamp["versions"]["sentencex"] = "0.1"
-    (folder.with_name("documents.work") / "stage.json").write_text(json.dumps(stamp))
-    result = prep("clean", "--config", recipe)
-    assert result.returncode == 3
-    assert "versions.sentencex: '0.1' there" in result.stderr
-    assert prep("clean", "--config", recipe, "--overwrite").returncode == 0
-
-
 def test_two_programs_do_not_share_a_folder(dump: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, dump)
-    with subprocess.Popen(command("clean", "--config", recipe), stderr=subprocess.DEVNULL) as first:
-        while not (tmp_path / "out" / ".lock").exists():
-            time.sleep(0.05)
-        time.sleep(0.2)
+    with locked(tmp_path / "out"):
         second = prep("clean", "--config", recipe)
-        assert second.returncode == 2
-        assert "another program works in it" in second.stderr
-        assert first.wait(timeout=120) == 0
+    assert second.returncode == 2
+    assert "another program works in it" in second.stderr
+    assert not (tmp_path / "out" / "documents.work").exists()
 
 
 @pytest.mark.parametrize(

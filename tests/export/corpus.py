@@ -4,6 +4,7 @@ import functools
 import io
 import json
 import random
+import re
 from pathlib import Path
 
 import sentencepiece
@@ -58,17 +59,23 @@ def _word(draw: random.Random, words: list[str]) -> str:
 
 
 @functools.cache
-def train(kind: str, *, byte_fallback: bool = False) -> Tokenizer:
-    """A tokenizer as `data_prep tokenizer` makes them, of 700 pieces and 256 bytes if asked."""
-    size = 700 + 256 * byte_fallback
-    return train_with(model_type=kind, vocab_size=size, byte_fallback=byte_fallback)
+def train(kind: str, *, byte_fallback: bool = False, letters_only: bool = False) -> Tokenizer:
+    """A tokenizer as `data_prep tokenizer` makes them, of 700 pieces and 256 bytes if asked.
+
+    `letters_only` knows small letters and spaces alone: no character of a special token's name.
+    """
+    lines = text_lines(1500, 1)
+    if letters_only:
+        lines = [re.sub(r"[^a-z ]", "", line.lower()) for line in lines]
+    size = (300 if letters_only else 700) + 256 * byte_fallback
+    return train_with(lines, model_type=kind, vocab_size=size, byte_fallback=byte_fallback)
 
 
-def train_with(**settings: object) -> Tokenizer:
+def train_with(lines: list[str] | None = None, **settings: object) -> Tokenizer:
     """A tokenizer with other settings than the house's."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(map(normalize, text_lines(1500, 1))),
+        sentence_iterator=iter(map(normalize, lines or text_lines(1500, 1))),
         model_writer=model,
         **{**HOUSE, **settings},
     )

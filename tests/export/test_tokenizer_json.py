@@ -94,3 +94,27 @@ def test_spaces_and_space_marks_at_the_ends(text):
         expected = train(kind, byte_fallback=byte_fallback).encode([text])[0]
         answer = exported(kind, byte_fallback).encode(text, add_special_tokens=False)
         assert answer.ids == expected
+
+
+@pytest.mark.parametrize("byte_fallback", [False, True])
+@settings(max_examples=300)
+@given(
+    text=st.lists(
+        st.sampled_from([*NAMES[:6], "ba", "lo", " ", "[", "M", "\u0416", "\u5357", "<0x5B>", "x"]),
+        max_size=9,
+    ).map("".join)
+)
+def test_w3_names_without_one_known_character_stay_text(byte_fallback, text):
+    tokenizer = train("unigram", byte_fallback=byte_fallback, letters_only=True)
+    theirs = letters_only(byte_fallback)
+    expected = tokenizer.encode([text])[0]
+    answer = theirs.encode(text, add_special_tokens=False).ids
+    assert answer == expected or is_tie(expected, answer, tokenizer)
+
+
+@functools.cache
+def letters_only(byte_fallback):
+    content = tokenizer_json(train("unigram", byte_fallback=byte_fallback, letters_only=True))
+    theirs = tokenizers.Tokenizer.from_str(json.dumps(content))
+    theirs.encode_special_tokens = True
+    return theirs
