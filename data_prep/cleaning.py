@@ -13,6 +13,7 @@ from functools import partial
 
 from data_prep.config import Cleaning
 from data_prep.documents import Document
+from mlmdist.tokenizer import SPACE
 
 Verdict = tuple[bool, str]
 Filter = Callable[[Document], Verdict]
@@ -37,7 +38,7 @@ def normalise(text: str) -> str:
     if not (text.isascii() and text.isprintable()):
         text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
         text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
-    return " ".join(text.split())
+    return " ".join(text.replace(SPACE, " ").split())
 
 
 def normalised(document: Document) -> Document:

@@ -21,6 +21,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_export(commands)
     _add_fill(commands)
     _add_summary(commands)
+    _add_track(commands)
     return parser
 
 
@@ -57,10 +58,27 @@ def _add_summary(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.set_defaults(run=_summary)
 
 
+def _add_track(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    text = "send to MLflow what it has not got of a run, because it was away"
+    parser = commands.add_parser("track", help=text, description=text)
+    parser.add_argument("folder", type=Path, metavar="RUN", help="run folder")
+    parser.set_defaults(run=_track)
+
+
 def _export(options: argparse.Namespace) -> None:
     from mlmdist.export.directory import export
+    from mlmdist.export.publishing import publish
 
-    print(export(options.source, options.out, lines=options.lines, overwrite=options.overwrite))
+    overwrite, lines = options.overwrite, options.lines
+    if export(options.source, options.out, lines=lines, overwrite=overwrite):
+        publish(options.source, options.out)
+    print(options.out)
+
+
+def _track(options: argparse.Namespace) -> None:
+    from mlmdist.tracking.shipper import ship
+
+    print(ship(options.folder))
 
 
 def _fill(options: argparse.Namespace) -> None:

@@ -25,7 +25,7 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD_ID, UNK_ID, CLS_ID, SEP_ID, MASK_ID = range(5)
 NUM_SPECIAL_POSITIONS = 3  # of the longest row: [CLS] A [SEP] B [SEP]
 SPACE = "\u2581"  # SentencePiece's mark of a space before a piece
-NORMALISATION = "nfkc, whitespace collapsed, stripped"
+NORMALISATION = "nfkc, space mark as space, whitespace collapsed, stripped"
 MODEL_NAME = "tokenizer.model"
 META_NAME = "meta.json"
 
@@ -59,10 +59,9 @@ class Encoded:
 def normalize(text: str) -> str:
     """The text as the tokenizer sees it: NFKC, runs of whitespace as one space, none at the ends.
 
-    Idempotent: NFKC is, and it maps no character that is not a space to one inside a word without
-    the collapse that follows.
+    SentencePiece's space mark counts as a space, which is what SentencePiece would read it as.
     """
-    return " ".join(unicodedata.normalize("NFKC", text).split())
+    return " ".join(unicodedata.normalize("NFKC", text).replace(SPACE, " ").split())
 
 
 class Tokenizer:

@@ -73,7 +73,7 @@ def test_normalize_is_idempotent_on_every_character() -> None:
         if not 0xD800 <= code < 0xE000:
             once = normalize(f"a{chr(code)}b")
             assert normalize(once) == once
-    assert normalize(" a\u3000b\t\nc ") == "a b c"
+    assert normalize(" a\u3000b\t\nc ▁d▁") == "a b c d"
     assert normalize("ﬁ①") == unicodedata.normalize("NFKC", "ﬁ①") == "fi1"
 
 

@@ -8,7 +8,6 @@ from pydantic import Field, PositiveInt, model_validator
 from mlmdist.config.loading import Section
 
 Share = Annotated[float, Field(ge=0, le=1)]
-NUM_SPECIAL_POSITIONS = 3  # [CLS] A [SEP] B [SEP]
 
 
 class Order(Section):

@@ -15,7 +15,7 @@ from mlmdist.data.reader import Reader, Windows
 from mlmdist.data.runs import pointers, ranges
 from mlmdist.data.sequence import Cells
 from mlmdist.shards import ShardSet
-from mlmdist.tokenizer import Vocabulary
+from mlmdist.tokenizer import NUM_SPECIAL_POSITIONS, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Assembler:
         windows = self.reader.windows(
             np.repeat(cells.corpus, sizes), blocks, rows, np.repeat(cells.epoch, sizes)
         )
-        capacity = self.shards.manifest.max_seq_len - config.NUM_SPECIAL_POSITIONS
+        capacity = self.shards.manifest.max_seq_len - NUM_SPECIAL_POSITIONS
         return windows, pair(self.data.pair, windows, pointers(sizes), self.seed, capacity)
 
     def _rows(self, number: int, cells: Cells, bounds: list[int]) -> list[MicroBatch]:

@@ -15,38 +15,57 @@ from mlmdist.errors import ConfigError
 from mlmdist.export import lines as check_lines
 from mlmdist.export.checks import check_ids, check_logits, rows_of
 from mlmdist.export.tokenizer_json import tokenizer_json
-from mlmdist.files import TEMPORARY_MARK, sync_folder
+from mlmdist.files import TEMPORARY_MARK, sha256, sync_folder
 from mlmdist.model.bert import Bert
 from mlmdist.model.huggingface import CONFIG_NAME, WEIGHTS_NAME, to_config, to_huggingface
-from mlmdist.scoring.run import open_run
+from mlmdist.scoring.run import find_checkpoint, open_run
 from mlmdist.tokenizer import SPECIAL_TOKENS, Tokenizer
+from mlmdist.train.checkpoint import RECORD
 
 log = logging.getLogger(__name__)
 
+ORIGIN_NAME = "mlmdist.json"
+READABLE = 0o644  # safetensors makes its file for the owner alone
 
-def export(source: Path, out: Path, *, lines: Path | None = None, overwrite: bool = False) -> Path:
-    """Write the checkpoint, or the newest of a run, to the directory `out`, which comes back.
+
+def export(source: Path, out: Path, *, lines: Path | None = None, overwrite: bool = False) -> bool:
+    """Write the checkpoint, or the newest of a run, to the directory `out`; False if it is there.
 
     It is loaded with transformers and compared with the trained model first: logits, and token ids
     on fixed probes and on `lines` (a text file; default: the run's held-out windows). If anything
-    differs this raises DataError and leaves nothing. Raises ConfigError if `out` is in the way.
+    differs this raises DataError and leaves nothing. Raises ConfigError if `out` is in the way. An
+    export of this very checkpoint that is there already is left as it is.
     """
+    run, checkpoint = find_checkpoint(source)
+    origin = _origin(run, checkpoint)
+    if (out / ORIGIN_NAME).is_file() and _read_json(out / ORIGIN_NAME) == origin:
+        log.info("%s is the export of %s already: skipped", out, checkpoint)
+        return False
     check_free(out, overwrite=overwrite)
     trained = open_run(source)
-    log.info("exporting %s to %s", trained.checkpoint, out)
+    log.info("exporting %s to %s", checkpoint, out)
     text = (
         check_lines.from_file(lines)
         if lines
         else check_lines.from_shards(trained.config.data, trained.tokenizer)
     )
-    write(trained.model, trained.tokenizer, out, text, overwrite=overwrite)
-    return out
+    write(trained.model, trained.tokenizer, out, text, overwrite=overwrite, origin=origin)
+    return True
 
 
 def write(
-    model: Bert, tokenizer: Tokenizer, out: Path, lines: Sequence[str], *, overwrite: bool = False
+    model: Bert,
+    tokenizer: Tokenizer,
+    out: Path,
+    lines: Sequence[str],
+    *,
+    overwrite: bool = False,
+    origin: dict[str, str] | None = None,
 ) -> None:
-    """Write, check and only then name the directory `out`; see `export`."""
+    """Write, check and only then name the directory `out`; see `export`.
+
+    `origin`, which says where the weights come from, is kept beside them.
+    """
     check_free(out, overwrite=overwrite)
     lines = [*check_lines.PROBES, *lines]
     with _temporary_beside(out) as folder:
@@ -54,8 +73,16 @@ def write(
         is_unigram = _read_json(folder / "tokenizer.json")["model"]["type"] == "Unigram"
         check_ids(folder, tokenizer, lines, is_unigram=is_unigram)
         check_logits(folder, model, rows_of(tokenizer, lines, model.config.max_positions))
+        if origin:
+            _write_json(folder / ORIGIN_NAME, origin)
         _make_durable(folder)
         _put_in_place(folder, out)
+
+
+def _origin(run: Path, checkpoint: Path) -> dict[str, str]:
+    """What tells one checkpoint from every other."""
+    record = sha256(checkpoint / RECORD)
+    return {"run": run.resolve().name, "checkpoint": checkpoint.name, "record_sha256": record}
 
 
 def check_free(out: Path, *, overwrite: bool) -> None:
@@ -113,6 +140,7 @@ def _read_json(path: Path) -> Any:
 
 def _make_durable(folder: Path) -> None:
     for path in folder.iterdir():
+        path.chmod(READABLE)
         with path.open("rb") as file:
             os.fsync(file.fileno())
     sync_folder(folder)

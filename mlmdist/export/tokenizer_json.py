@@ -115,15 +115,14 @@ def _added_token(token: int) -> dict[str, Any]:
 
 
 def _normalizer() -> dict[str, Any]:
-    """What `mlmdist.tokenizer.normalize` does, and what SentencePiece does with its space mark.
+    """What `mlmdist.tokenizer.normalize` does.
 
     A leading space stays: `_metaspace` puts a mark in front only where the text's first character
     still is the first, and takes this space for the mark otherwise.
     """
     replacements = {
-        f"[{WHITESPACE}]+": " ",
-        f"[ {SPACE}]+\\z": "",  # SentencePiece drops its own mark at the end
-        f"\\A{SPACE}": 2 * SPACE,  # and puts one before a mark that is there
+        f"[{WHITESPACE}{SPACE}]+": " ",
+        " \\z": "",
     }
     steps = [
         {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}

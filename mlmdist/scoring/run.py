@@ -32,12 +32,7 @@ def open_run(path: Path) -> Trained:
 
     Raises DataError if there is none, or its tokenizer is not where the config says or another.
     """
-    run = _run_of(path)
-    if run is None:
-        raise DataError(
-            f"{path}: neither a run folder ({CONFIG}, {LATEST}) nor a checkpoint in one"
-        )
-    checkpoint = newest(run) if run == path else path
+    run, checkpoint = find_checkpoint(path)
     weights = load_weights(checkpoint)
     record = Record.read(checkpoint)
     config = load(Pretrain, run / CONFIG, [])
@@ -45,6 +40,16 @@ def open_run(path: Path) -> Trained:
     model = Bert(config.model, record.vocab_size)
     model.load_state_dict(weights)
     return Trained(checkpoint, config, model.eval(), tokenizer)
+
+
+def find_checkpoint(path: Path) -> tuple[Path, Path]:
+    """(run folder, checkpoint) for a checkpoint, or the newest of a run folder; else DataError."""
+    run = _run_of(path)
+    if run is None:
+        raise DataError(
+            f"{path}: neither a run folder ({CONFIG}, {LATEST}) nor a checkpoint in one"
+        )
+    return run, newest(run) if run == path else path
 
 
 def _run_of(path: Path) -> Path | None:

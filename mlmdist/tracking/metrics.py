@@ -80,9 +80,7 @@ class Sink:
 
         It is read some time later, from `path`, and again if it is asked for again after a change.
         """
-        inside = path.resolve().is_relative_to(self._run.resolve())
-        place = path.resolve().relative_to(self._run.resolve()) if inside else path.resolve()
-        self._outbox.append({"event": "artifact", "path": str(place), "folder": folder})
+        self._outbox.append(_artifact(self._run, path, folder))
 
     def sync(self) -> None:
         """Wait until every line is on disk; for before a checkpoint that a resume may go from."""
@@ -128,6 +126,20 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield from flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", str(value)
+
+
+def add_artifact(run: Path, path: Path, folder: str = "") -> None:
+    """Ask for a file or folder to be stored beside a run whose training is over."""
+    outbox = Journal(run / OUTBOX)
+    outbox.append(_artifact(run, path, folder))
+    outbox.close()
+
+
+def _artifact(run: Path, path: Path, folder: str) -> dict[str, Any]:
+    """The outbox's line for an artifact; a path inside the run folder moves with it."""
+    inside = path.resolve().is_relative_to(run.resolve())
+    place = path.resolve().relative_to(run.resolve()) if inside else path.resolve()
+    return {"event": "artifact", "path": str(place), "folder": folder}
 
 
 def _opening(

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from mlmdist.config import loading
-from mlmdist.config.pretrain import NUM_SPECIAL_POSITIONS, Pretrain
+from mlmdist.config.pretrain import Pretrain
 from mlmdist.data.sequence import num_micro_batches
 from mlmdist.logs import quantity
+from mlmdist.tokenizer import NUM_SPECIAL_POSITIONS
 from mlmdist.train import costs
 from mlmdist.train.schedule import num_warmup_steps
 from mlmdist.train.sources import Sources

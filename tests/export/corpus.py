@@ -67,7 +67,7 @@ def train(kind: str, *, byte_fallback: bool = False, letters_only: bool = False)
     lines = text_lines(1500, 1)
     if letters_only:
         lines = [re.sub(r"[^a-z ]", "", line.lower()) for line in lines]
-    size = (300 if letters_only else 700) + 256 * byte_fallback
+    size = (150 if letters_only else 700) + 256 * byte_fallback
     return train_with(lines, model_type=kind, vocab_size=size, byte_fallback=byte_fallback)
 
 

@@ -28,6 +28,8 @@ def write_corpus(folder: Path) -> None:
         path = folder / name / "manifest.json"
         facts = {"tokenizer_hash": tokenizer.hash, "vocab_size": NUM_PIECES}
         write_json(path, json.loads(path.read_bytes()) | facts)
+        counts = np.bincount(tokens, minlength=NUM_PIECES).astype(np.uint64)
+        np.save(folder / name / "unigram.npy", counts)
 
 
 def recipe(corpus: Path, run: Path, **sections: Any) -> Pretrain:

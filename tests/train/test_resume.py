@@ -190,9 +190,22 @@ def resumed_elsewhere(corpus: Path, tmp_path: Path, stage: int, before: int, aft
     expected, found = (metrics(config.parent / "run") for config in (whole, moved))
     tokens = [[line.get("train/tokens") for line in lines] for lines in (expected, found)]
     assert tokens[0] == tokens[1]  # the same batches
-    for name in ("train/mlm_loss", "train/nsp_loss", "train/grad_norm"):
-        assert found[4][name] == pytest.approx(expected[4][name], rel=1e-6)
+    assert_close(found[4], expected[4], 1e-6)  # the first step: weights are the same to the bit
+    assert_close(found[5], expected[5], 1e-4)  # the next: so are Adam's moments
     assert all(torch.isfinite(value).all() for value in weights.values())
+
+
+def assert_close(found: dict[str, Any], expected: dict[str, Any], tolerance: float) -> None:
+    for name in ("train/mlm_loss", "train/nsp_loss", "train/grad_norm"):
+        assert found[name] == pytest.approx(expected[name], rel=tolerance)
+
+
+def test_t1_a_checkpoint_cut_for_three_ranks_and_back_is_the_same(straight: Path) -> None:
+    saved = partitions.read(straight / "checkpoints" / LAST)
+    again = partitions.for_world_size(partitions.for_world_size(saved, 3), 2)
+    for one, other in zip(saved.states(), again.states(), strict=True):
+        for name in ("single_partition_of_fp32_groups", "base_optimizer_state", "group_paddings"):
+            assert_same(one[name], other[name])
 
 
 def test_t1_another_world_size_sees_the_same_batches(corpus: Path, tmp_path: Path) -> None:

@@ -190,19 +190,21 @@ def test_t3_a_long_piece_of_work_that_tells_it_is_alive_is_no_hang() -> None:
     assert joined(bare_ranks(2, work)) == [DONE] * 2
 
 
-def test_t3_a_job_that_was_stopped_as_a_whole_goes_on() -> None:
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_t3_a_job_that_was_stopped_as_a_whole_goes_on(order: tuple[int, int]) -> None:
     def work(rank: int, watchdog: Watchdog) -> None:
-        for number in range(30):
+        for number in range(15):
             watchdog.mark(f"step {number}")
             time.sleep(0.1)
 
     processes = bare_ranks(2, work)
     time.sleep(0.5)
-    for number in (signal.SIGSTOP, signal.SIGCONT):
-        for process in processes:
-            assert process.pid is not None
-            os.kill(process.pid, number)
-        time.sleep(2.5)  # longer than every deadline
+    for number, pause in ((signal.SIGSTOP, 2.5), (signal.SIGCONT, 0.5)):
+        for rank in order:
+            pid = processes[rank].pid
+            assert pid is not None
+            os.kill(pid, number)
+        time.sleep(pause)  # longer than every deadline
     assert joined(processes) == [DONE] * 2
 
 
