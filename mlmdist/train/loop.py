@@ -35,7 +35,7 @@ def fit(run: Run) -> None:
             result = run.engine.step(batch, counts, rate)
             step = run.state.advance(counts, skipped=result.skipped)
             run.meter.add(result, counts)
-            if due(step, every.log, run):
+            if step == 1 or due(step, every.log, run):
                 run.sink.log(step, run.meter.read(rate, run.state.num_tokens))
             if run.held_out is not None and due(step, every.evaluate, run):
                 run.sink.log(step, evaluate(run.engine, run.held_out, config.data.pair))
