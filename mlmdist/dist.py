@@ -129,7 +129,7 @@ def _sum(values: list[Any], dtype: str) -> list[Any]:
     import torch.distributed as ranks
 
     totals = torch.tensor(values, dtype=getattr(torch, dtype))
-    if ranks.is_initialized():
+    if ranks.is_initialized() and ranks.get_world_size() > 1:
         ranks.all_reduce(totals, group=_control)
     return totals.tolist()
 

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,11 +75,15 @@ def _blank_lines(blanks: list[Blank]) -> Iterator[str]:
     if not blanks:
         yield "  No held-out word was found where frequency does not find it: train longer."
         return
-    yield "  Held-out words the model finds (its first answer, against the word's frequency):"
+    yield "  Held-out words that the model finds better than their frequency does:"
     for blank in blanks:
-        yield f"    {blank.sentence}"
-        frequency = f"by frequency {blank.unigram_probability:.2%}"
-        yield f"      {blank.word} {blank.probability:.1%}, {frequency}"
+        guess = "its first answer" if blank.rank == 1 else f"answer {blank.rank}"
+        yield ""
+        yield from (f"    {line}" for line in textwrap.wrap(blank.sentence, 88))
+        yield (
+            f"      [MASK] = {blank.word}: {blank.probability:.1%} ({guess}); "
+            f"by frequency {blank.unigram_probability:.2%}"
+        )
 
 
 def _next_lines(run: Path) -> Iterator[str]:

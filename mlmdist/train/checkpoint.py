@@ -196,9 +196,9 @@ def _check_zip(path: Path) -> None:
 def _publish(run: Path, temporary: Path, final: Path, record: Record) -> None:
     """Give a complete folder its name, durably, and then point at it."""
     missing = [name for name in record.files if not (temporary / name).is_file()]
-    if missing or len(record.files) < record.world_size:
+    if missing:
         raise DataError(
-            f"{temporary}: rank 0 does not see what other ranks wrote ({missing or 'no files'}); "
+            f"{temporary}: rank 0 does not see what other ranks wrote ({', '.join(missing)}); "
             "the run folder must be on storage that all nodes share"
         )
     files.write_json(temporary / RECORD, asdict(record))
