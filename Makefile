@@ -9,6 +9,9 @@ RECIPE := configs/pretrain/quickstart.yaml
 RUN := runs/quickstart
 MODEL := runs/quickstart/exported
 
+# The launcher's default port may be taken, by another run for example.
+FREE_PORT := $(BIN)/python -c 'from mlmdist.dist import free_port; print(free_port())'
+
 export RAY_USAGE_STATS_ENABLED := 0
 
 .PHONY: help environment quickstart test check lint format clean
@@ -36,7 +39,7 @@ quickstart: $(READY)
 	$(BIN)/python -m data_prep tokenizer --overwrite --config $(PREP)
 	$(BIN)/python -m data_prep shards --overwrite --config $(PREP)
 	$(BIN)/python -m data_prep verify data/quickstart/shards
-	$(BIN)/deepspeed --num_accelerators 2 launch/pretrain.py --config $(RECIPE)
+	$(BIN)/deepspeed --num_accelerators 2 --master_port $$($(FREE_PORT)) launch/pretrain.py --config $(RECIPE)
 	$(BIN)/mlmdist export $(RUN) $(MODEL)
 	$(BIN)/mlmdist summary $(RUN)
 

@@ -68,6 +68,8 @@ def start(here: Place, *, timeout_seconds: float) -> None:
 
     global _control
     _complete_environment(here)
+    if torch.cuda.is_available():
+        torch.cuda.set_device(here.local_rank)
     backend = "nccl" if torch.cuda.is_available() else "gloo"
     timeout = timedelta(seconds=timeout_seconds)
     try:

@@ -28,7 +28,8 @@ class Meter:
     def add(self, result: StepResult, counts: Counts) -> None:
         """Count a step and the time since the last one."""
         if not result.skipped:
-            self.sums = result.sums if self.sums is None else self.sums + result.sums
+            before = 0.0 if self.sums is None else self.sums.to(result.sums.device)
+            self.sums = before + result.sums
         self.grad_norm = result.grad_norm
         self.tokens += counts.num_tokens
         self.steps += 1
