@@ -1,8 +1,9 @@
-"""`--check`: three things that must hold before a long run is worth starting.
+"""`--check`: four things that must hold before a long run is worth starting.
 
 1. Untrained, the model guesses: the language model loss is near ln V.
-2. It can learn: one micro-batch, seen again and again, is known by heart.
-3. The run folder holds what is written to it: a checkpoint is saved, checked and read back.
+2. A gradient reaches every parameter.
+3. It can learn: one global batch, seen again and again, is known by heart.
+4. The run folder holds what is written to it: a checkpoint is saved, checked and read back.
 """
 
 import logging
@@ -22,13 +23,14 @@ from mlmdist.train.run import Run
 
 log = logging.getLogger(__name__)
 
-GUESS_TOLERANCE = 0.1
+GUESS_TOLERANCE = 0.05
+PAIR_HEAD = "pair_head."
 LEARNING_STEPS = 100
 LEARNT_SHARE = 0.5
 
 
 def check(run: Run) -> None:
-    """Do the three checks; raises NoProgress or DataError for one that fails. All ranks together.
+    """Do the four checks; raises NoProgress or DataError for one that fails. All ranks together.
 
     Raises ConfigError for a run that has begun already: the checks change the weights.
     """
@@ -37,6 +39,7 @@ def check(run: Run) -> None:
     batch = next(iter(run.loader))
     first = _loss(run, batch)
     _check_guess(first, math.log(run.sources.tokenizer.vocabulary.size))
+    _check_gradients(run, batch)
     _check_learning(first, _learn(run, batch))
     _check_folder(run)
 
@@ -55,6 +58,21 @@ def _check_guess(loss: float, uniform: float) -> None:
     log.info("1. untrained loss %.3f, ln V = %.3f: good", loss, uniform)
 
 
+def _check_gradients(run: Run, batch: StepBatch) -> None:
+    """The head of the second task is left out where there is none."""
+    config = run.config
+    counts = agree(batch, run.stop)
+    still = run.engine.unmoved(batch, counts, config.optimizer.learning_rate)
+    if config.data.pair == "none":
+        still = [name for name in still if not name.startswith(PAIR_HEAD)]
+    if still:
+        raise NoProgress(
+            f"2. no gradient reaches {', '.join(still[:5])}{' ...' if len(still) > 5 else ''}; "
+            "every parameter must get one: look at what was changed in the model"
+        )
+    log.info("2. a gradient reaches every parameter: good")
+
+
 def _learn(run: Run, batch: StepBatch) -> float:
     """The loss of `batch` after it was seen again and again, at the peak rate after a warm-up."""
     for step in range(LEARNING_STEPS):
@@ -67,10 +85,10 @@ def _learn(run: Run, batch: StepBatch) -> float:
 def _check_learning(before: float, after: float) -> None:
     if not after < LEARNT_SHARE * before:
         raise NoProgress(
-            f"2. a batch seen {LEARNING_STEPS} times has loss {after:.3f} after {before:.3f}; must "
+            f"3. a batch seen {LEARNING_STEPS} times has loss {after:.3f} after {before:.3f}; must "
             f"fall below {LEARNT_SHARE:.0%}: look at optimizer.learning_rate"
         )
-    log.info("2. loss of a batch seen %d times %.3f: good", LEARNING_STEPS, after)
+    log.info("3. loss of a batch seen %d times %.3f: good", LEARNING_STEPS, after)
 
 
 def _check_folder(run: Run) -> None:
@@ -84,4 +102,4 @@ def _check_folder(run: Run) -> None:
     dist.barrier()
     if run.here.rank == 0:
         shutil.rmtree(trial)
-    log.info("3. a checkpoint of %d bytes was written and read back: good", size)
+    log.info("4. a checkpoint of %d bytes was written and read back: good", size)

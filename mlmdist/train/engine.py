@@ -22,6 +22,7 @@ from torch import Tensor, nn
 os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
 os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
 import deepspeed
+from deepspeed.utils import safe_get_full_fp32_param
 
 from mlmdist import rng
 from mlmdist.config.pretrain import Pretrain
@@ -93,6 +94,26 @@ class Engine:
             self.mark(f"evaluation batch {batch.number}, micro-batch {number}")
             sums += as_vector(self._losses(micro_batch))
         return sums
+
+    def unmoved(self, batch: StepBatch, counts: Counts, learning_rate: float) -> list[str]:
+        """The names of parameters that a step without weight decay leaves as they were.
+
+        No gradient reaches them. Holds a copy of all weights while it looks.
+        """
+        before = {name: self._weights(parameter) for name, parameter in self.parameters()}
+        groups = self.deepspeed.optimizer.param_groups
+        decays = [group.get("weight_decay", 0.0) for group in groups]
+        for group in groups:
+            group["weight_decay"] = 0.0
+        self.step(batch, counts, learning_rate)
+        for group, decay in zip(groups, decays, strict=True):
+            group["weight_decay"] = decay
+        return [n for n, p in self.parameters() if torch.equal(self._weights(p), before[n])]
+
+    def _weights(self, parameter: nn.Parameter) -> Tensor:
+        """A copy of a parameter's fp32 weights, gathered from the ranks that hold them."""
+        full = None if self._is_plain() else safe_get_full_fp32_param(parameter)
+        return (parameter.detach() if full is None else full).clone()
 
     def save(self, folder: Path, tag: str) -> None:
         """Write weights and optimizer state to `folder`/`tag`; on an optimizer step's boundary."""

@@ -1,6 +1,7 @@
 """Law L1: however a global batch is cut, its losses and gradient are the same."""
 
 import math
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -275,3 +276,26 @@ def test_rows_cut_in_any_way_are_the_same_batch() -> None:
             ]
             parts = [part for batch in batches for part in batch.micro_batches]
             assert np.array_equal(np.concatenate([p.tokens for p in parts]), whole.tokens)
+
+
+def unmoved(here: Place, *, fault: bool) -> list[list[str]]:
+    """What does not move in a step, a stage a list; with `fault` a layer forgets its bias."""
+    found = []
+    for stage in STAGES:
+        engine = build(Case(stage, "bf16" if stage else "fp32", 2), here, name="adamw")
+        if fault:
+            expand = engine.deepspeed.module.layers[1].expand
+            expand.forward = partial(forget_bias, expand)
+        batch = rows.rank_batch(0, here.rank, here.world_size, 2)
+        found.append(engine.unmoved(batch, rows.global_counts(0), 1e-2))
+    return found
+
+
+def forget_bias(linear: torch.nn.Linear, hidden: Tensor) -> Tensor:
+    return torch.nn.functional.linear(hidden, linear.weight)
+
+
+def test_every_parameter_is_known_to_get_a_gradient_or_not() -> None:
+    assert on_ranks(2, partial(unmoved, fault=False)) == [[[]] * len(STAGES)] * 2
+    dead = ["layers.1.expand.bias"]
+    assert on_ranks(2, partial(unmoved, fault=True)) == [[dead] * len(STAGES)] * 2

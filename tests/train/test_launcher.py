@@ -62,7 +62,7 @@ def test_a_run_under_the_launcher_without_a_compiler(corpus: Path, tmp_path: Pat
     assert "Traceback" not in refused.stderr
 
 
-def test_the_three_checks_before_a_long_run(corpus: Path, tmp_path: Path) -> None:
+def test_the_four_checks_before_a_long_run(corpus: Path, tmp_path: Path) -> None:
     config = write_recipe(
         recipe(
             corpus,
@@ -73,7 +73,7 @@ def test_the_three_checks_before_a_long_run(corpus: Path, tmp_path: Path) -> Non
     )
     job = run(2, config, "--check")
     assert exit_codes(job) == [0, 0], job.output()
-    for said in ("1. untrained loss", "2. loss of a batch seen", "3. a checkpoint of"):
+    for said in ("1. untrained loss", "2. a gradient reaches", "3. loss of", "4. a checkpoint of"):
         assert said in job.log(0)
     assert not (tmp_path / "run" / "DONE").exists()
     assert not list((tmp_path / "run").glob("check*"))
