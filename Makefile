@@ -9,6 +9,9 @@ RECIPE := configs/pretrain/quickstart.yaml
 RUN := runs/quickstart
 MODEL := runs/quickstart/exported
 
+# Two tests at once, those of one file in one process, which makes what they share only once.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+
 # The launcher's default port may be taken, by another run for example.
 FREE_PORT := $(BIN)/python -c 'from mlmdist.dist import free_port; print(free_port())'
 
@@ -45,11 +48,11 @@ quickstart: $(READY)
 
 test: $(READY)
 	$(MAKE) lint
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 check: $(READY)
 	$(MAKE) lint
-	$(BIN)/python -m pytest -m 'not slow'
+	$(PYTEST) -m 'not slow'
 
 lint: $(READY)
 	$(BIN)/ruff format --check

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -65,9 +66,8 @@ def test_every_mistake_is_listed_at_once_with_its_path(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_one_line(
     text: str, words: list[str], reason: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ConfigError, match=".") as raised:
+    with pytest.raises(ConfigError, match=re.escape(reason)) as raised:
         load(Pretrain, write(tmp_path, text), words)
-    assert reason in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
