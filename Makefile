@@ -8,6 +8,7 @@ PREP := configs/prep/quickstart.yaml
 RECIPE := configs/pretrain/quickstart.yaml
 RUN := runs/quickstart
 MODEL := runs/quickstart/exported
+TRAIN :=  # more key=value words for the training run
 
 # Two tests at once, those of one file in one process, which makes what they share only once.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
@@ -20,7 +21,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 .PHONY: help environment quickstart test check lint format clean
 
 help:
-	@echo 'make quickstart  real Wikipedia pages -> tokenizer -> shards -> 2-rank training -> filled blanks'
+	@echo 'make quickstart  real Wikipedia pages -> shards -> 2-rank training -> filled blanks'
 	@echo 'make test        every test; makes the environment if it is not there'
 	@echo 'make check       lint, types and the everyday tests (under 4 minutes)'
 	@echo 'make format      format the code'
@@ -42,7 +43,7 @@ quickstart: $(READY)
 	$(BIN)/python -m data_prep tokenizer --overwrite --config $(PREP)
 	$(BIN)/python -m data_prep shards --overwrite --config $(PREP)
 	$(BIN)/python -m data_prep verify data/quickstart/shards
-	$(BIN)/deepspeed --num_accelerators 2 --master_port $$($(FREE_PORT)) launch/pretrain.py --config $(RECIPE)
+	$(BIN)/deepspeed --num_accelerators 2 --master_port $$($(FREE_PORT)) launch/pretrain.py --config $(RECIPE) $(TRAIN)
 	$(BIN)/mlmdist export $(RUN) $(MODEL)
 	$(BIN)/mlmdist summary $(RUN)
 

@@ -8,6 +8,7 @@ from mlmdist.config.pretrain import Pretrain
 from mlmdist.errors import ConfigError
 from mlmdist.scoring.run import find_checkpoint
 from mlmdist.tracking.metrics import add_artifact
+from mlmdist.tracking.opening import last_opening
 from mlmdist.tracking.shipper import ship
 from mlmdist.train.folder import CONFIG
 
@@ -22,7 +23,8 @@ def publish(source: Path, out: Path) -> None:
     A server that is away costs a warning: `mlmdist track RUN` sends it later.
     """
     run, _ = find_checkpoint(source)
-    if not load(Pretrain, run / CONFIG, []).tracking.enabled:
+    is_tracked = load(Pretrain, run / CONFIG, []).tracking.enabled
+    if not is_tracked or last_opening(run) is None:
         return
     add_artifact(run, out, FOLDER)
     try:

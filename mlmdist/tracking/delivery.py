@@ -93,7 +93,8 @@ class Delivery:
         """Send all, and the end that training could not write. Raises Trouble."""
         self.deliver()
         assert self._mlflow
-        if killed and self._events[-1]["event"] != "end":
+        marks = [event["event"] for event in self._events if event["event"] in ("open", "end")]
+        if killed and marks[-1] == "open":
             self._mlflow.set_ended("KILLED", time.time())
 
     def _open(self) -> MlflowRun:
