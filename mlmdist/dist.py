@@ -102,7 +102,8 @@ def _start_failure(here: Place, timeout_seconds: float, reason: str) -> str:
         )
     return (
         f"rank {here.rank} of {here.world_size} did not meet the others at {address} within "
-        f"{timeout_seconds:.0f} s (limits.start_seconds): {first_line}"
+        f"{timeout_seconds:.0f} s (limits.start_seconds): {first_line}; every node must reach that "
+        "address, and GLOO_SOCKET_IFNAME name the network interface where host names do not"
     )
 
 
