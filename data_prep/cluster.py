@@ -12,10 +12,11 @@ from typing import Any
 import data_prep
 import mlmdist
 from data_prep.config import Ray
-from mlmdist.errors import ConfigError, UserError
+from mlmdist.errors import ConfigError, DataError, UserError
 
 log = logging.getLogger(__name__)
 
+FOLDER_PREFIX = "mlmdist-ray-"
 MAX_RETRIES = 3  # of a task whose worker died; an error in the task itself is not tried again
 IN_FLIGHT_PER_WORKER = 2
 OBJECT_STORE_BYTES = 100 << 20  # tasks pass file names and counts, never text
@@ -51,7 +52,9 @@ class Cluster:
         self.started = True
 
     def _start_local(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="mlmdist-ray-"))  # Ray's sockets need it short
+        _remove_leftovers()
+        # Ray's sockets need a short path.
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-"))
         ray.init(
             address="local",
             num_cpus=self.config.workers or os.cpu_count(),
@@ -118,6 +121,14 @@ class Cluster:
             yield number, _result(done)
 
 
+def _remove_leftovers() -> None:
+    """Remove the folders of programs that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*-*"):
+        owner = folder.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
+        if not Path("/proc", owner).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
 
 
@@ -126,4 +137,6 @@ def _result(reference: Any) -> Any:
         return ray.get(reference)
     except RayTaskError as error:
         cause = getattr(error, "cause", None)
+        if isinstance(cause, OSError):
+            cause = DataError(f"{cause}; mend that, then the same command goes on")
         raise cause if isinstance(cause, UserError) else error from None

@@ -23,7 +23,8 @@ class Source(Section):
     """Field of a JSON line that holds the text; paragraphs are its lines."""
 
     group_field: str | None = None
-    """Field that names the document's group, which the held-out split never divides."""
+    """Field that names the document's group, which the held-out split never divides; a document
+    where it is null is its own group."""
 
 
 class Cleaning(Section):
@@ -53,8 +54,9 @@ class TokenizerTraining(Section):
 
     kind: Literal["unigram", "bpe"] = "unigram"
     vocab_size: Annotated[int, Field(ge=16)] = 32_000
-    character_coverage: Annotated[float, Field(gt=0, le=1)] = 0.9995
-    """Share of the characters that get a piece of their own; the rest is [UNK] (or bytes)."""
+    character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 0.9995
+    """Share of the characters that get a piece of their own; the rest is [UNK] (or bytes).
+    SentencePiece takes 0.98 to 1."""
 
     byte_fallback: bool = False
     """Spell unknown characters in bytes."""

@@ -16,7 +16,7 @@ from data_prep.config import Prep
 from data_prep.reading import read_source
 from data_prep.removal import filter_file, find_in_bucket, sign_file
 from data_prep.sources.files import SourceFile, find_files
-from data_prep.stages import finish_stage, open_stage, stamp
+from data_prep.stages import Work, finish_stage, open_stage, stamp
 from mlmdist.errors import DataError
 from mlmdist.files import write_json
 from mlmdist.logs import Progress, quantity
@@ -38,13 +38,12 @@ def clean_documents(config: Prep, cluster: Cluster, *, overwrite: bool) -> None:
     if work is None:
         return
     reports = _read(cluster, config, files, work)
-    raw = [work / "read" / part["name"] for report in reports for part in report["parts"]]
+    raw = [work.scratch / part["name"] for report in reports for part in report["parts"]]
     if not raw:
         raise DataError(_nothing_left(files, reports))
     filtered = _remove_duplicates(cluster, config, reports, raw, work)
     manifest = _manifest(files, reports, filtered)
-    write_json(work / "manifest.json", manifest)
-    _clear(work)
+    write_json(work.result / "manifest.json", manifest)
     finish_stage(work)
     _log_balance(manifest)
 
@@ -55,11 +54,10 @@ def read_documents_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _read(
-    cluster: Cluster, config: Prep, files: list[SourceFile], work: Path
+    cluster: Cluster, config: Prep, files: list[SourceFile], work: Work
 ) -> list[dict[str, Any]]:
     """Read every file that has no report yet; all the reports, in the order of the files."""
-    (work / "read").mkdir(exist_ok=True)
-    targets = [work / "read" / f"{file.index:06d}" for file in files]
+    targets = [work.scratch / f"read-{file.index:06d}" for file in files]
     missing = [n for n, target in enumerate(targets) if not target.with_suffix(".json").exists()]
     sizes = [file.path.stat().st_size for file in files]
     with Progress("reading", sum(sizes), "B") as progress:
@@ -71,16 +69,14 @@ def _read(
 
 
 def _remove_duplicates(
-    cluster: Cluster, config: Prep, reports: list[dict[str, Any]], raw: list[Path], work: Path
+    cluster: Cluster, config: Prep, reports: list[dict[str, Any]], raw: list[Path], work: Work
 ) -> list[dict[str, Any]]:
     """Sign, compare and filter what is not done yet; the reports of the filtered files."""
     parts = [part for report in reports for part in report["parts"]]
     num_buckets = 1 + sum(part["documents"] for part in parts) // DOCUMENTS_A_BUCKET
-    folder = work / "duplicates"
-    folder.mkdir(exist_ok=True)
-    signatures = [folder / f"{number:06d}.rows" for number in range(len(raw))]
-    tables = [folder / f"{number:06d}.npy" for number in range(num_buckets)]
-    targets = [work / f"{number:06d}.jsonl" for number in range(len(raw))]
+    signatures = [work.scratch / f"{number:06d}.rows" for number in range(len(raw))]
+    tables = [work.scratch / f"{number:06d}.npy" for number in range(num_buckets)]
+    filtered = [work.scratch / f"filtered-{number:06d}.json" for number in range(len(raw))]
     with Progress("comparing", 2 * len(raw) + num_buckets, "files") as progress:
         for function, done, tasks in (
             (sign_file, signatures, [(path, config, num_buckets) for path in raw]),
@@ -89,18 +85,17 @@ def _remove_duplicates(
                 tables,
                 [(signatures, bucket, num_buckets, config) for bucket in range(num_buckets)],
             ),
-            (filter_file, targets, [(path, tables) for path in raw]),
+            (
+                filter_file,
+                filtered,
+                [(p, tables, work.result / f"{n:06d}.jsonl") for n, p in enumerate(raw)],
+            ),
         ):
-            missing = [n for n, path in enumerate(done) if not _is_done(path)]
+            missing = [n for n, path in enumerate(done) if not path.exists()]
             progress.advance(len(done) - len(missing))
             for _ in cluster.run(function, [(*tasks[n], done[n]) for n in missing]):
                 progress.advance(1)
-    return [json.loads(target.with_suffix(".json").read_bytes()) for target in targets]
-
-
-def _is_done(path: Path) -> bool:
-    """Whether a step's file is there; a file of documents counts once its report is."""
-    return (path.with_suffix(".json") if path.suffix == ".jsonl" else path).exists()
+    return [json.loads(report.read_bytes()) for report in filtered]
 
 
 def _manifest(
@@ -126,16 +121,6 @@ def _manifest(
         "sources": [{"name": f.path.name, "bytes": f.path.stat().st_size} for f in files],
         "parts": [{key: part[key] for key in ("name", "documents", "chars")} for part in filtered],
     }
-
-
-def _clear(work: Path) -> None:
-    """Remove what only the way to the result needed."""
-    for folder in (work / "read", work / "duplicates"):
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
-    for report in work.glob("[0-9]*.json"):
-        report.unlink()
 
 
 def _nothing_left(files: list[SourceFile], reports: list[dict[str, Any]]) -> str:

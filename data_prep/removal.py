@@ -54,8 +54,10 @@ def find_in_bucket(
     return len(rows)
 
 
-def filter_file(documents: Path, tables: Sequence[Path], target: Path) -> dict[str, Any]:
-    """Write the documents of a file that stay to `target` and, last, a report beside it."""
+def filter_file(
+    documents: Path, tables: Sequence[Path], target: Path, report_path: Path
+) -> dict[str, Any]:
+    """Write the documents of a file that stay to `target` and, last, the report."""
     kept = {"documents": 0, "chars": 0}
     dropped_documents, dropped_characters = Counter[str](), Counter[str]()
     leaving = _leaving(documents, tables)
@@ -74,7 +76,7 @@ def filter_file(documents: Path, tables: Sequence[Path], target: Path) -> dict[s
         "sha256": sha256(target),
         "dropped": {"documents": dropped_documents, "characters": dropped_characters},
     }
-    write_json(target.with_suffix(".json"), report)
+    write_json(report_path, report)
     return report
 
 

@@ -50,8 +50,9 @@ def seal_shard(
     first_block: int,
     vocab_size: int,
     target: Path,
+    report: Path,
 ) -> None:
-    """Write the shard `target`, and beside it `target`.json, its table entry and token counts.
+    """Write the shard `target` and, last, `report`: its table entry and token counts.
 
     Holds the windows of the buckets it reads, the shard's own and at most two more, in memory.
     """
@@ -69,7 +70,7 @@ def seal_shard(
         "repeated": int(rows.repeated.sum()),
         "unigram": unigram.tolist(),
     }
-    write_json(target.with_suffix(".json"), described)
+    write_json(report, described)
 
 
 def count_tokens(block: Block, vocab_size: int) -> Int64[np.ndarray, "ids"]:
@@ -106,12 +107,14 @@ def _blocks(rows: Block, first_block: int) -> Iterator[tuple[str, Block]]:
 
 def write_set(
     folder: Path,
-    num_shards: int,
+    reports: Sequence[Path],
     *,
     documents: int,
     described: dict[str, Any],
 ) -> Manifest:
     """Write the table, the token counts and, last, the manifest of the shards in `folder`.
+
+    `reports` are those of `seal_shard`, in the order of the shards.
 
     `described` holds the manifest's fields that are known before: tokenizer, lengths, balance.
     """
@@ -119,15 +122,15 @@ def write_set(
     unigram = np.zeros(described["vocab_size"], dtype=np.uint64)
     checksums: list[str] = []
     with atomic_writer(folder / "shards.jsonl") as table:
-        for number in range(num_shards):
-            report = json.loads((folder / f"{number:06d}.json").read_bytes())
+        for path in reports:
+            report = json.loads(path.read_bytes())
             entry = ShardEntry(**report["entry"])
             table.write(table_line(entry))
             checksums.append(entry.sha256)
             unigram += np.array(report["unigram"], dtype=np.uint64)
             sizes = {"repeated": report["repeated"]} | asdict(entry)
             totals = {key: total + sizes[key] for key, total in totals.items()}
-    counts = totals | {"documents": documents, "shards": num_shards}
+    counts = totals | {"documents": documents, "shards": len(reports)}
     with atomic_writer(folder / "unigram.npy") as file:
         np.save(file, unigram)
     manifest = Manifest(
@@ -136,6 +139,4 @@ def write_set(
         **described,
     )
     write_json(folder / "manifest.json", asdict(manifest))
-    for number in range(num_shards):
-        (folder / f"{number:06d}.json").unlink()
     return manifest

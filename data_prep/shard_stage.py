@@ -10,7 +10,7 @@ from data_prep.config import Prep
 from data_prep.document_stage import read_documents_manifest
 from data_prep.parts import SIDES, read_report, report_path, write_part
 from data_prep.sealing import bucket_sizes, plan_shards, seal_shard, write_set
-from data_prep.stages import finish_stage, open_stage, stamp
+from data_prep.stages import Work, finish_stage, open_stage, stamp
 from mlmdist.errors import DataError
 from mlmdist.logs import Progress
 from mlmdist.shards import Manifest
@@ -41,9 +41,6 @@ def make_shards(config: Prep, cluster: Cluster, *, overwrite: bool) -> None:
         if config.held_out.share or side == "train":
             described = _describe(config, manifest, meta, reports, side, wanted.versions)
             _seal(cluster, config, parts, reports, side, described, work)
-    for path in (work / "parts").iterdir():
-        path.unlink()
-    (work / "parts").rmdir()
     finish_stage(work)
 
 
@@ -53,12 +50,11 @@ def _num_buckets(chars: int, bucket_chars: int) -> int:
 
 
 def _map(
-    cluster: Cluster, config: Prep, manifest: dict[str, Any], num_buckets: int, work: Path
+    cluster: Cluster, config: Prep, manifest: dict[str, Any], num_buckets: int, work: Work
 ) -> list[Path]:
     """Encode every file of documents that has no part yet; all the parts, in order."""
-    (work / "parts").mkdir(exist_ok=True)
     files = manifest["parts"]
-    parts = [work / "parts" / f"{number:06d}" for number in range(len(files))]
+    parts = [work.scratch / f"part-{number:06d}" for number in range(len(files))]
     missing = [number for number, part in enumerate(parts) if not report_path(part).exists()]
     tokenizer = config.output / "tokenizer"
     tasks = [
@@ -79,28 +75,31 @@ def _seal(
     reports: list[dict[str, Any]],
     side: str,
     described: dict[str, Any],
-    work: Path,
+    work: Work,
 ) -> Manifest:
     """Write the shards of a side that are not there yet, then its table and manifest."""
-    folder = work / side
+    folder = work.result / side
     folder.mkdir(exist_ok=True)
     sizes = bucket_sizes(reports, side)
     if not sizes:
         raise DataError(_empty_side(config, side))
     plans = plan_shards(sizes, config.shards.blocks_per_shard)
+    reports_made = [work.scratch / f"{side}-{number:06d}.json" for number in range(len(plans))]
     tasks: list[tuple[Any, ...]] = []
     for number, plan in enumerate(plans):
         target = folder / f"{number:06d}.tar"
-        if not target.with_suffix(".json").exists():
+        if not reports_made[number].exists():
             first_block = number * config.shards.blocks_per_shard
             seed, vocab = config.shards.seed, described["vocab_size"]
-            tasks.append((parts, side, plan, seed, first_block, vocab, target))
+            tasks.append(
+                (parts, side, plan, seed, first_block, vocab, target, reports_made[number])
+            )
     with Progress(f"sealing {side}", len(plans), "shards") as progress:
         progress.resume_at(len(plans) - len(tasks))
         for _ in cluster.run(seal_shard, tasks):
             progress.advance(1)
     documents = sum(report[side]["documents"] for report in reports)
-    manifest = write_set(folder, len(plans), documents=documents, described=described)
+    manifest = write_set(folder, reports_made, documents=documents, described=described)
     log.info(
         "%s: %d documents, %d windows, %d tokens (%d of them repeated) in %d shards",
         side,

@@ -1,7 +1,8 @@
 """A stage: a folder of results that is made once, goes on after a kill, and knows its inputs.
 
-A stage works in FOLDER.work and renames it to FOLDER when all of it is there. Both hold stage.json:
-what the result depends on. Workers, addresses and paths are no part of that.
+A stage makes its result in FOLDER.work, with the help of what it keeps in FOLDER.scratch, and
+renames FOLDER.work to FOLDER when all of it is there; only then the scratch goes. The result holds
+stage.json: what it depends on. Workers, addresses and paths are no part of that.
 """
 
 import fcntl
@@ -35,6 +36,17 @@ class Stamp:
     versions: dict[str, str]
 
 
+@dataclass(frozen=True)
+class Work:
+    """The two folders of a stage that is being done; a kill at any moment leaves both usable."""
+
+    result: Path
+    """Becomes the result, and holds nothing else."""
+
+    scratch: Path
+    """What the next tasks need of the last ones; goes when the result stands."""
+
+
 def stamp(settings: dict[str, Any], inputs: Any) -> Stamp:
     """The stamp of a stage with these settings and inputs, under the libraries that run now."""
     versions = {name: version(name) for name in LIBRARIES}
@@ -43,8 +55,8 @@ def stamp(settings: dict[str, Any], inputs: Any) -> Stamp:
     return Stamp(versions=versions, **plain)
 
 
-def open_stage(folder: Path, wanted: Stamp, *, overwrite: bool) -> Path | None:
-    """The folder to work in, with what an earlier try left; None if the result is there.
+def open_stage(folder: Path, wanted: Stamp, *, overwrite: bool) -> Work | None:
+    """The folders to work in, with what an earlier try left; None if the result is there.
 
     Raises DataError if another result stands in `folder`, or parts made by other library versions
     wait to be continued, unless `overwrite`.
@@ -52,6 +64,7 @@ def open_stage(folder: Path, wanted: Stamp, *, overwrite: bool) -> Path | None:
     found = read_stamp(folder)
     if found and _same_task(found, wanted):
         log.info("%s is there and its inputs are unchanged: skipped", folder)
+        shutil.rmtree(_beside(folder, ".scratch"), ignore_errors=True)
         return None
     if folder.exists() and not found:
         raise DataError(
@@ -63,39 +76,46 @@ def open_stage(folder: Path, wanted: Stamp, *, overwrite: bool) -> Path | None:
             f"{folder}: holds the result of other settings or inputs "
             f"({_difference(found, wanted)}); choose another output=, or say --overwrite"
         )
-    return _work_folder(folder, wanted, overwrite=overwrite)
+    return _work(folder, wanted, overwrite=overwrite)
 
 
-def _work_folder(folder: Path, wanted: Stamp, *, overwrite: bool) -> Path:
-    work = folder.with_name(folder.name + ".work")
-    left = read_stamp(work)
+def _beside(folder: Path, ending: str) -> Path:
+    return folder.with_name(folder.name + ending)
+
+
+def _work(folder: Path, wanted: Stamp, *, overwrite: bool) -> Work:
+    result, scratch = _beside(folder, ".work"), _beside(folder, ".scratch")
+    left = read_stamp(result)
     if left and _same_task(left, wanted) and left.versions != wanted.versions and not overwrite:
         raise DataError(
-            f"{work}: its parts were made by other versions ({_difference(left, wanted)}); "
+            f"{result}: its parts were made by other versions ({_difference(left, wanted)}); "
             "install those versions to go on, or say --overwrite to start again"
         )
     if left == wanted:
-        log.info("%s: going on with what an earlier try left", work)
+        log.info("%s: going on with what an earlier try left", result)
     else:
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(parents=True)
-        write_json(work / STAMP_NAME, asdict(wanted))
-    for leftover in work.rglob(f"*{TEMPORARY_MARK}*"):
+        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(result, ignore_errors=True)
+        result.mkdir(parents=True)
+        write_json(result / STAMP_NAME, asdict(wanted))
+    scratch.mkdir(exist_ok=True)
+    for leftover in [*result.rglob(f"*{TEMPORARY_MARK}*"), *scratch.rglob(f"*{TEMPORARY_MARK}*")]:
         leftover.unlink()
-    return work
+    return Work(result, scratch)
 
 
-def finish_stage(work: Path) -> Path:
-    """Make the work folder the result, in place of a result that was there; its path."""
-    folder = work.with_name(work.name.removesuffix(".work"))
-    old = folder.with_name(folder.name + ".old")
+def finish_stage(work: Work) -> Path:
+    """Make the work the result, in place of a result that was there; its path."""
+    folder = work.result.with_name(work.result.name.removesuffix(".work"))
+    old = _beside(folder, ".old")
     shutil.rmtree(old, ignore_errors=True)
     if folder.exists():
         folder.rename(old)
-    sync_folder(work)
-    work.rename(folder)
+    sync_folder(work.result)
+    work.result.rename(folder)
     sync_folder(folder.parent)
     shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(work.scratch, ignore_errors=True)
     return folder
 
 

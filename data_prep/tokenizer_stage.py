@@ -28,7 +28,7 @@ def make_tokenizer(config: Prep, *, overwrite: bool) -> None:
         "training a tokenizer of %d pieces on %d characters", config.tokenizer.vocab_size, chars
     )
     tokenizer = train_tokenizer(
-        _documents(config, manifest["parts"]), chars, config.tokenizer, work
+        _documents(config, manifest["parts"]), chars, config.tokenizer, work.result
     )
     finish_stage(work)
     log.info("tokenizer %s: %d pieces", tokenizer.hash[:12], len(tokenizer.pieces))

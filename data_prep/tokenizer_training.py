@@ -62,12 +62,17 @@ def train_tokenizer(
 def _explained(error: RuntimeError, config: TokenizerTraining) -> Exception:
     """SentencePiece's error as one that says what to do."""
     reason = str(error)
-    limit = re.search(r"value <= (\d+)", reason)
-    if "Vocabulary size" in reason or "vocab_size" in reason.lower():
-        way_out = f"at most {limit[1]} pieces" if limit else "fewer pieces"
+    if most := re.search(r"value <= (\d+)", reason):
         return ConfigError(
-            f"tokenizer.vocab_size={config.vocab_size}: the text gives {way_out}; "
+            f"tokenizer.vocab_size={config.vocab_size}: the text gives at most {most[1]} pieces; "
             "ask for less, or give more text"
+        )
+    if "smaller than required" in reason:
+        least = re.search(r"vs (\d+)", reason)
+        return ConfigError(
+            f"tokenizer.vocab_size={config.vocab_size}: too few for the characters of the text"
+            f"{f', which need {least[1]}' if least else ''}; ask for more, or for a smaller "
+            "tokenizer.character_coverage"
         )
     return DataError(f"SentencePiece cannot be trained: {' '.join(reason.split())}")
 

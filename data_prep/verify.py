@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +79,7 @@ def verify(folder: Path, ray: Ray) -> list[str]:
 def _verify_set(folder: Path, ray: Ray) -> list[str]:
     opened = ShardSet.open(folder)
     manifest = opened.manifest
-    broken = _check_table(opened)
+    broken = _check_table(opened) + _check_manifest(folder, manifest)
     if broken:
         return broken
     tasks = [(folder, number) for number in range(manifest.num_shards)]
@@ -91,6 +92,20 @@ def _verify_set(folder: Path, ray: Ray) -> list[str]:
     if not broken:
         log.info("%s: %d windows, %d tokens: whole", folder, total.windows, total.tokens)
     return broken
+
+
+def _check_manifest(folder: Path, manifest: Manifest) -> list[str]:
+    """Whether the manifest says what the proof needs besides counts."""
+    try:
+        seed = manifest.provenance["config"]["shards"]["seed"]
+        rows = [
+            (row["in"], row["out"], *row["dropped"].values()) for row in manifest.balance.values()
+        ]
+        numbers = [seed, manifest.balance["tokens"]["in"], *chain.from_iterable(rows)]
+    except (KeyError, TypeError, AttributeError) as error:
+        return [f"{folder}/manifest.json: lacks provenance or balance ({error!r})"]
+    wrong = [number for number in numbers if type(number) is not int]
+    return [f"{folder}/manifest.json: {wrong[0]!r} is no count"] if wrong else []
 
 
 def _read_all(tasks: list[tuple[Path, int]], ray: Ray) -> Iterator[Findings]:
@@ -273,8 +288,11 @@ def _check_totals(folder: Path, manifest: Manifest, total: Findings) -> list[str
     if total.tokens - total.repeated != manifest.balance["tokens"]["in"]:
         broken.append(f"{folder}: tokens in + repeated are not tokens out (law W2)")
     broken += _check_balance(folder, manifest)
-    if not np.array_equal(np.load(folder / "unigram.npy"), total.unigram):
-        broken.append(f"{folder}/unigram.npy: does not count the tokens of the set")
+    try:
+        if not np.array_equal(ShardSet.open(folder).read_unigram(), total.unigram):
+            broken.append(f"{folder}/unigram.npy: does not count the tokens of the set")
+    except DataError as error:
+        broken.append(str(error))
     return broken
 
 

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def main() -> None:
-    """Do what the command line says; a run that is done already costs no more than saying so."""
+    """Do what the command line says."""
     options = command.parse(sys.argv[1:])
     config = load(Pretrain, options.config, options.overrides)
     here = dist.place()
@@ -30,25 +30,34 @@ def main() -> None:
         num_ranks = command.num_ranks(options, here.world_size)
         planned = plan.make_plan(config, open_sources(config), num_ranks)
         if here.rank == 0:
-            print(plan.text(planned, config))
-    elif folder.is_done(config):
-        log.info("%s is done: nothing to do", config.run)
+            command.show(plan.text(planned, config))
     else:
         pretrain(config, here, options)
 
 
 def pretrain(config: Pretrain, here: dist.Place, options: command.Options) -> None:
-    """Train with the other ranks; torch and DeepSpeed are imported here, and not before."""
-    from mlmdist.train.check import check
-    from mlmdist.train.loop import fit
+    """Meet the other ranks; what the run folder says, rank 0 reads for all."""
     from mlmdist.train.meeting import meet
-    from mlmdist.train.run import opened
     from mlmdist.train.stop import Stop
 
-    with Stop() as stop, meet(config, here) as watchdog:
-        sources = open_sources(config)
-        with opened(config, here, sources, watchdog, stop, options.accept) as run:
-            check(run) if options.check else fit(run)
+    with Stop(here) as stop, meet(config, here) as watchdog:
+        if dist.broadcast_decision(here.rank == 0 and folder.is_done(config)):
+            log.info("%s is done: nothing to do", config.run)
+        else:
+            train(config, here, options, watchdog, stop)
+
+
+def train(
+    config: Pretrain, here: dist.Place, options: command.Options, watchdog: "Watchdog", stop: "Stop"
+) -> None:
+    """Train with the other ranks; DeepSpeed is imported here, and not before."""
+    from mlmdist.train.check import check
+    from mlmdist.train.loop import fit
+    from mlmdist.train.run import opened
+
+    sources = open_sources(config)
+    with opened(config, here, sources, watchdog, stop, options.accept) as run:
+        check(run) if options.check else fit(run)
 
 
 if __name__ == "__main__":

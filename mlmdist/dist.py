@@ -16,6 +16,9 @@ from mlmdist.errors import ConfigError
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
+# Read when torch is imported: a failed meeting would print thirty C++ frames beside our one line.
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
+
 Decision = TypeVar("Decision")
 
 _control: "ProcessGroup | None" = None
@@ -36,7 +39,7 @@ class Place:
 def place() -> Place:
     """Where this process stands, from the launcher's environment; rank 0 of 1 without a launcher.
 
-    Raises ConfigError if the environment holds only a part of what a launcher sets.
+    Raises ConfigError if the environment holds only a part of what a launcher sets, or no numbers.
     """
     environment = os.environ
     if "RANK" not in environment and "WORLD_SIZE" not in environment:
@@ -48,14 +51,24 @@ def place() -> Place:
             f"the environment has no {', '.join(missing)}; a launcher sets {', '.join(names)}: "
             "start with `deepspeed launch/pretrain.py ...`, or unset RANK and WORLD_SIZE"
         )
-    world_size = int(environment["WORLD_SIZE"])
+    world_size = _number("WORLD_SIZE")
     return Place(
-        rank=int(environment["RANK"]),
+        rank=_number("RANK"),
         world_size=world_size,
-        local_rank=int(environment["LOCAL_RANK"]),
-        local_size=int(environment.get("LOCAL_SIZE", world_size)),
+        local_rank=_number("LOCAL_RANK"),
+        local_size=_number("LOCAL_SIZE") if "LOCAL_SIZE" in environment else world_size,
         launched="CROSS_RANK" in environment,
     )
+
+
+def _number(name: str) -> int:
+    text = os.environ[name]
+    if not text.isdecimal():
+        raise ConfigError(
+            f"{name}={text!r} in the environment must be a whole number; a launcher sets it: start "
+            "with `deepspeed launch/pretrain.py ...`, or unset RANK and WORLD_SIZE"
+        )
+    return int(text)
 
 
 def start(here: Place, *, timeout_seconds: float) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from mlmdist.errors import BUG, DONE, UserError
+from mlmdist.errors import DONE, PREEMPTED, UserError
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def run_command(command: Callable[[], int | None]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         sys.stderr.write("error: interrupted; the same command goes on where it was\n")
-        return BUG
+        return PREEMPTED
 
 
 class Progress:

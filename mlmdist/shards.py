@@ -15,11 +15,13 @@ import json
 import os
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import google_crc32c
+import numpy as np
+from jaxtyping import Int64
 
 from mlmdist.blocks import Block, broken_member, decode, encode, tar_member
 from mlmdist.errors import DataError
@@ -206,7 +208,9 @@ class ShardSet:
                     f"{path}: layout version {version}; this program reads {LAYOUT_VERSION}: "
                     "make the shards again, or use the release that wrote them"
                 )
-            return cls(folder, Manifest(**values))
+            manifest = Manifest(**values)
+            _check_types(manifest)
+            return cls(folder, manifest)
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path}: not a shard set's manifest ({error})") from None
 
@@ -219,6 +223,21 @@ class ShardSet:
             return ShardEntry(**json.loads(line))
         except (OSError, ValueError, TypeError) as error:
             raise DataError(f"{path}: line {shard + 1} cannot be read ({error})") from None
+
+    def read_unigram(self) -> Int64[np.ndarray, "ids"]:
+        """How often each id occurs in the set, repeated heads not counted; DataError if damaged."""
+        path = self.folder / "unigram.npy"
+        try:
+            counts = np.load(path).astype(np.int64)
+        except (OSError, ValueError, EOFError) as error:
+            reason = f"cannot be read ({error})"
+            raise DataError(f"{path}: {reason}; make the shards again") from None
+        if counts.shape != (self.manifest.vocab_size,):
+            raise DataError(
+                f"{path}: counts {counts.shape} ids, the set has {self.manifest.vocab_size}; "
+                "make the shards again"
+            )
+        return counts
 
     def read_block(self, number: int) -> Block:
         """Block `number` of the set, checked; raises DataError naming shard, block and byte."""
@@ -239,6 +258,15 @@ class ShardSet:
         """Close every open shard."""
         while self.opened:
             self.opened.popitem()[1].close()
+
+
+def _check_types(manifest: Manifest) -> None:
+    """Raise TypeError for a field that does not hold what it must."""
+    for each in fields(Manifest):
+        value = getattr(manifest, each.name)
+        wanted = get_origin(each.type) or each.type
+        if type(value) is not wanted or (wanted is int and value < 0):
+            raise TypeError(f"{each.name} is {value!r}")
 
 
 def fingerprint(tokenizer_hash: str, counts: dict[str, int], checksums: Iterable[str]) -> str:

@@ -35,13 +35,14 @@ def cut(
     whether a word starts there; `capacity` is the most tokens of a window. A window ends on a
     sentence end if one fits, else before a word, else, in a word longer than a window, anywhere. It
     starts with the longest run of whole sentences of at most `overlap` tokens that end the window
-    before, cut shorter where that leaves the next sentence room to fit whole.
+    before, cut shorter where that leaves the next sentence, or else word, room to fit whole.
     """
     ends = [*sentence_starts[1:], num_tokens]
     windows: list[Window] = []
     new = 0  # first token that no window holds yet
     while new < num_tokens:
-        start = _head(new, sentence_starts, ends, capacity, overlap)
+        room = capacity - _next_piece(new, ends, word_starts, capacity)
+        start = _head(new, sentence_starts, min(overlap, room))
         stop, forced = _stop(new, start + capacity, ends, word_starts)
         flags = STARTS_ON_SENTENCE if _has(sentence_starts, start) else 0
         flags |= ENDS_ON_SENTENCE if _has(ends, stop) else 0
@@ -52,17 +53,30 @@ def cut(
     return windows
 
 
-def _head(
-    new: int, sentence_starts: Sequence[int], ends: Sequence[int], capacity: int, overlap: int
+def _next_piece(
+    new: int, ends: Sequence[int], word_starts: Bool[np.ndarray, "tokens"], capacity: int
 ) -> int:
-    """Where the window that adds token `new` starts: its repeated head goes from there to `new`."""
+    """Tokens that a head must leave room for.
+
+    They are those of the next sentence; of the next word, if no window holds that sentence; or a
+    whole window, if none holds that word.
+    """
+    sentence = ends[bisect_right(ends, new)] - new
+    if sentence <= capacity:
+        return sentence
+    words = np.flatnonzero(word_starts[new + 1 : new + capacity + 1])
+    return 1 + int(words[0]) if words.size else capacity
+
+
+def _head(new: int, sentence_starts: Sequence[int], most: int) -> int:
+    """Where the window that adds token `new` starts: its repeated head goes from there to `new`.
+
+    The head is the longest run of whole sentences of at most `most` tokens that ends at `new`.
+    """
     place = bisect_left(sentence_starts, new)
-    if overlap == 0 or place == len(sentence_starts) or sentence_starts[place] != new:
+    if place == len(sentence_starts) or sentence_starts[place] != new:
         return new  # no sentence ends here, so no run of whole sentences does
-    next_length = ends[place] - new
-    room = capacity - next_length if next_length <= capacity else capacity - 1
-    earliest = new - min(overlap, room)
-    return sentence_starts[bisect_left(sentence_starts, earliest)]
+    return sentence_starts[bisect_left(sentence_starts, new - most)]
 
 
 def _stop(

@@ -16,7 +16,7 @@ import yaml
 from safetensors.torch import load_file
 
 from mlmdist import dist
-from mlmdist.data.unigram import cross_entropy, read_counts
+from mlmdist.data.unigram import cross_entropy
 from mlmdist.shards import ShardSet
 from tests.data_prep.corpus import prep, write_recipe, write_slice
 
@@ -161,7 +161,7 @@ def test_the_model_learned_something(straight: Path, folder: Path) -> None:
     assert losses[-1] < losses[0] - 0.3
     text = mlmdist("summary", straight)
     train, held_out = (ShardSet.open(folder / "out/shards" / s) for s in ("train", "held_out"))
-    unigram = cross_entropy(read_counts(train), read_counts(held_out))
+    unigram = cross_entropy(train.read_unigram(), held_out.read_unigram())
     assert f"({unigram:.2f}, the training unigram" in text
     assert f"{losses[0]:.2f} -> {losses[-1]:.2f} nats" in text
     assert "mlflow ui --backend-store-uri sqlite:///" in text

@@ -53,7 +53,7 @@ def _check_edges(
         inside_word = window.stop < num_tokens and not word_starts[window.stop]
         assert bool(window.flags & FORCED_CUT) == inside_word
         if inside_word:
-            assert not word_starts[new + 1 : window.start + capacity + 1].any()
+            assert not word_starts[new + 1 : new + capacity + 1].any(), "the word fits a window"
 
 
 def test_w1_the_head_is_the_longest_run_of_whole_sentences() -> None:
@@ -75,6 +75,13 @@ def test_w1_a_word_longer_than_a_window_is_cut_and_nothing_else_is() -> None:
     windows = cut(25, [0], word_starts, 10, 0)
     assert [(w.start, w.stop) for w in windows] == [(0, 3), (3, 13), (13, 23), (23, 25)]
     assert [bool(w.flags & FORCED_CUT) for w in windows] == [False, True, True, False]
+
+
+def test_w1_the_head_gives_way_to_a_word_that_fits_only_without_it() -> None:
+    words = np.ones(320, dtype=bool)
+    words[121:190] = False  # the third sentence starts with a word of 70 tokens
+    windows = cut(320, [0, 60, 120], words, 125, 62)
+    assert not any(window.flags & FORCED_CUT for window in windows)
 
 
 def test_a_document_without_tokens_has_no_windows() -> None:

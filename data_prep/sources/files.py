@@ -48,6 +48,8 @@ def _paths(named: str) -> list[Path]:
     if named.startswith(PACKAGE_SCHEME):
         return [_package_file(named)]
     path = Path(named).expanduser()
+    if path.is_file():
+        return [path]
     if path.is_dir():
         paths = [inner for inner in path.rglob("*") if inner.is_file()]
     else:
@@ -60,7 +62,7 @@ def _paths(named: str) -> list[Path]:
 def _package_file(named: str) -> Path:
     """A data file of an installed package, found without importing the package."""
     name, _, inner = named.removeprefix(PACKAGE_SCHEME).partition("/")
-    spec = importlib.util.find_spec(name)
+    spec = importlib.util.find_spec(name) if name.isidentifier() else None
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError(f"sources: {named}: package {name!r} is not installed; pip install it")
     path = Path(spec.submodule_search_locations[0]) / inner

@@ -27,6 +27,15 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
 
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping; YAML forbids a key that is there twice, PyYAML lets the last one win."""
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        twice = [key for key in dict.fromkeys(keys) if keys.count(key) > 1 and key != "<<"]
+        if twice:
+            reason = f"key {twice[0]!r} is there twice"
+            raise yaml.constructor.ConstructorError(None, None, reason, node.start_mark)
+        return super().construct_mapping(node, deep)
+
 
 for _tag, _pattern, _first in (
     ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, PositiveInt, model_validator
 
 from mlmdist.config.loading import Section
 
 Share = Annotated[float, Field(ge=0, le=1)]
+FILE_SCHEMES = ("", "file", "sqlite")  # their paths may hold an @
 
 
 class Order(Section):
@@ -192,6 +194,20 @@ class Tracking(Section):
 
     timeout_seconds: Annotated[float, Field(gt=0)] = 10.0
     """The longest that the end of training waits for the tracking server."""
+
+    @model_validator(mode="after")
+    def _uri_holds_no_password(self) -> "Tracking":
+        """The config is printed, logged and stored. Said of the section: the URI is not shown."""
+        try:
+            parts = urlsplit(self.uri or "")
+        except ValueError:
+            raise ValueError("uri is none; must be like http://host:5000, sqlite:///f.db") from None
+        if "@" in parts.netloc or ("@" in parts.geturl() and parts.scheme not in FILE_SCHEMES):
+            raise ValueError(
+                "uri must hold no user and no password: use MLFLOW_TRACKING_USERNAME and "
+                "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_URI"
+            )
+        return self
 
 
 class Pretrain(Section):

@@ -7,7 +7,7 @@ position, at any world size, goes on as if it had never stopped (laws O2, O3).
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -49,9 +49,11 @@ class Loader:
         world_size: int,
         position: Position,
         num_batches: int,
+        alive: Callable[[], None] = lambda: None,
     ) -> None:
         """Batches `position.batch` to `num_batches - 1` follow.
 
+        `alive` is called at each block of the set that is read before the first batch.
         Raises DataError for shards of another vocabulary or without windows, and ConfigError if
         under a fifth of the rows could get a pair label.
         """
@@ -64,7 +66,7 @@ class Loader:
         )
         self.running: Prefetcher[StepBatch] | None = None
         if data.order.kind == "global":
-            _verify(shards, rank, world_size)
+            _verify(shards, rank, world_size, alive)
         _check_labels(self.assembler)
 
     def __iter__(self) -> Iterator[StepBatch]:
@@ -149,7 +151,8 @@ def _held_blocks(order: config.Order, world_size: int) -> int:
     return (order.group_blocks + 1) * lanes
 
 
-def _verify(shards: ShardSet, rank: int, world_size: int) -> None:
+def _verify(shards: ShardSet, rank: int, world_size: int, alive: Callable[[], None]) -> None:
     """Read every block once, each rank its part, so that damage is found before the first step."""
     for number in range(rank, shards.manifest.num_blocks, world_size):
         shards.read_block(number)
+        alive()

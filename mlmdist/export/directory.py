@@ -38,7 +38,7 @@ def export(source: Path, out: Path, *, lines: Path | None = None, overwrite: boo
     """
     run, checkpoint = find_checkpoint(source)
     origin = _origin(run, checkpoint)
-    if (out / ORIGIN_NAME).is_file() and _read_json(out / ORIGIN_NAME) == origin:
+    if _origin_of(out) == origin:
         log.info("%s is the export of %s already: skipped", out, checkpoint)
         return False
     check_free(out, overwrite=overwrite)
@@ -85,6 +85,14 @@ def _origin(run: Path, checkpoint: Path) -> dict[str, str]:
     return {"run": run.resolve().name, "checkpoint": checkpoint.name, "record_sha256": record}
 
 
+def _origin_of(out: Path) -> Any:
+    """What the export in `out` was made of; None if that is not there to be read."""
+    try:
+        return _read_json(out / ORIGIN_NAME)
+    except (OSError, ValueError):
+        return None
+
+
 def check_free(out: Path, *, overwrite: bool) -> None:
     """Raise ConfigError if something stands at `out` that may not be replaced."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
@@ -98,11 +106,14 @@ def check_free(out: Path, *, overwrite: bool) -> None:
 @contextmanager
 def _temporary_beside(out: Path) -> Iterator[Path]:
     """A folder on the file system of `out`, gone at the end unless renamed away."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    for left_over in out.parent.glob(f"{out.name}{TEMPORARY_MARK}*"):
-        shutil.rmtree(left_over)
     folder = out.with_name(f"{out.name}{TEMPORARY_MARK}{os.getpid()}")
-    folder.mkdir()
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        for left_over in out.parent.glob(f"{out.name}{TEMPORARY_MARK}*"):
+            shutil.rmtree(left_over)
+        folder.mkdir()
+    except OSError as error:
+        raise ConfigError(f"{out}: cannot be written ({error.strerror}); name another") from None
     try:
         yield folder
     finally:

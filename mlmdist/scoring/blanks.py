@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Int64
 
 from mlmdist.blocks import STARTS_ON_SENTENCE, Block
-from mlmdist.data.unigram import read_counts
 from mlmdist.model.bert import Bert
 from mlmdist.model.stream import Stream
 from mlmdist.shards import ShardSet
@@ -53,7 +52,7 @@ def find_blanks(
     They stand in different sentences and are different words. The sentences are those of the first
     block, so of a fair sample of the held-out set.
     """
-    counts = read_counts(train)
+    counts = train.read_unigram()
     unigram = (counts + 1) / (counts.sum() + len(counts))
     rows = list(_rows(held_out.read_block(0), tokenizer))
     rows = rows[:: 1 + len(rows) // MOST_ROWS]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mlmdist.data.unigram import cross_entropy, read_counts
+from mlmdist.data.unigram import cross_entropy
 from mlmdist.errors import DataError
 from mlmdist.logs import quantity
 from mlmdist.scoring.blanks import Blank, find_blanks
@@ -55,7 +55,7 @@ def _loss_rows(
     yield "training loss", f"{first:.2f} -> {last:.2f} nats a masked token; ln(V) is {chance:.2f}"
     if held_out and "held_out/mlm_loss" in history:
         loss = history["held_out/mlm_loss"][-1]
-        unigram = cross_entropy(read_counts(train), read_counts(held_out))
+        unigram = cross_entropy(train.read_unigram(), held_out.read_unigram())
         yield "held-out loss", f"{loss:.2f} nats; {_against(unigram - loss)} word frequency alone"
         yield "", f"({unigram:.2f}, the training unigram on the held-out text)"
         yield "accuracy", f"{history['held_out/mlm_accuracy'][-1]:.1%} of the masked tokens"

@@ -10,10 +10,8 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, SupportsFloat
-from urllib.parse import urlsplit
 
 from mlmdist.config.pretrain import Tracking
-from mlmdist.errors import ConfigError
 from mlmdist.tracking.journal import METRICS, OUTBOX, STEP, TIME, Journal, Status, cut, to_json
 from mlmdist.tracking.process import ShipperProcess
 
@@ -49,10 +47,8 @@ class Sink:
         Lines of later steps, of a process that went further than its last checkpoint, are cut away.
         MLflow keeps the points it has of those steps: a point that is there is not sent again.
         `parameters` may be nested. `levels` are losses to compare with, in nats by name ("ln V");
-        the picture shows them as lines. `enabled` is false on every rank but one. Raises
-        ConfigError, on every rank, if the URI holds a password.
+        the picture shows them as lines. `enabled` is false on every rank but one.
         """
-        _check_uri(tracking.uri)
         if not enabled:
             return NoSink()
         run.mkdir(parents=True, exist_ok=True)
@@ -173,13 +169,3 @@ def _absolute(uri: str) -> str:
     """`uri`, with the path of an SQLite file made independent of the working folder."""
     scheme, path = "sqlite:///", uri.removeprefix("sqlite:///")
     return f"{scheme}{Path(path).absolute()}" if uri.startswith(scheme) else uri
-
-
-def _check_uri(uri: str | None) -> None:
-    """Refuse a password in the config: the config is logged, printed and stored."""
-    parts = urlsplit(uri or "")
-    if parts.username or parts.password:
-        raise ConfigError(
-            f"tracking.uri for {parts.hostname} holds a user or password; must hold none: use "
-            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_URI"
-        )

@@ -95,8 +95,9 @@ def _check_folder(run: Run) -> None:
     """Save, check and load in a folder beside the checkpoints, and remove it."""
     trial = run.config.run / f"check{TEMPORARY_MARK}"
     record = run.record(meter=[])
-    saved = checkpoint.save(trial, run.engine, record, run.here, keep=1)
-    found = checkpoint.newest_good(trial, run.here)
+    alive = run.watchdog.alive
+    saved = checkpoint.save(trial, run.engine, record, run.here, keep=1, alive=alive)
+    found = checkpoint.newest_good(trial, run.here, alive=alive)
     assert found == saved, f"{found} is not what was just written"
     size = sum(path.stat().st_size for path in Path(saved).iterdir())
     dist.barrier()

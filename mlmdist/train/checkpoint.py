@@ -10,12 +10,11 @@ checks and syncs them; rank 0 writes the list, renames, and points. On loading, 
 their share of the files and come to one verdict; a broken folder is passed over for the one before.
 """
 
-import json
 import logging
-import os
 import shutil
-import zipfile
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,90 +23,85 @@ from torch import Tensor
 from mlmdist import dist, files
 from mlmdist.dist import Place
 from mlmdist.errors import DataError
-from mlmdist.train import partitions
+from mlmdist.train import file_list, partitions
 from mlmdist.train.engine_files import EngineFiles
+from mlmdist.train.file_list import Alive, telling
 from mlmdist.train.folder import CHECKPOINTS, LATEST
+from mlmdist.train.record import PREFIX, Record, step_name
 
 log = logging.getLogger(__name__)
 
-RECORD = "state.json"
-FORMAT = 1
-PREFIX = "step-"
 RECUT_TAG = f"recut{files.TEMPORARY_MARK}"
+TORCH_WRITE_FAILURES = ("inline_container", "iostream", "write(): fd")
 
 
-@dataclass(frozen=True)
-class Record:
-    """What stands in state.json."""
-
-    step: int
-    world_size: int
-    threads: int
-    """CPU threads a rank computed with: a resume to the bit needs the same."""
-
-    position: dict[str, Any]
-    counters: dict[str, Any]
-    meter: list[list[float]]
-    """Each rank's sums since the last logged step, so that a resume logs the same."""
-
-    identity: dict[str, Any]
-    config: dict[str, Any]
-    vocab_size: int
-    git_commit: str | None = None
-    mlflow_run_id: str | None = None
-    files: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Name -> {"bytes", "sha256"} of every other file of the folder."""
-
-    format: int = FORMAT
-
-    @classmethod
-    def read(cls, folder: Path) -> "Record":
-        """The record of a checkpoint folder; raises DataError if there is none to be read."""
-        path = folder / RECORD
-        try:
-            values = json.loads(path.read_bytes())
-            if values.get("format") != FORMAT:
-                raise DataError(
-                    f"{path}: format {values.get('format')}; this program reads {FORMAT}"
-                )
-            return cls(**values)
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise DataError(f"{path}: not a checkpoint's record ({error})") from None
+def _silent() -> None:
+    """Nobody watches."""
 
 
-def step_name(step: int) -> str:
-    """The name of the folder for a step."""
-    return f"{PREFIX}{step:08d}"
+def save(
+    run: Path,
+    engine: EngineFiles,
+    record: Record,
+    here: Place,
+    *,
+    keep: int,
+    alive: Alive = _silent,
+) -> Path:
+    """Write a checkpoint, called by all ranks together; its folder, complete and pointed at.
 
-
-def save(run: Path, engine: EngineFiles, record: Record, here: Place, *, keep: int) -> Path:
-    """Write a checkpoint, called by all ranks together; its folder, complete and pointed at."""
-    folder = run / CHECKPOINTS
-    temporary = folder / f"{step_name(record.step)}{files.TEMPORARY_MARK}new"
-    if here.rank == 0:
-        folder.mkdir(parents=True, exist_ok=True)
-        files.remove_temporaries(folder)
-        temporary.mkdir()
-    dist.barrier()
-    engine.save(folder, temporary.name)
-    parts = dist.gather(_own_entries(temporary, here.rank))
-    final = folder / step_name(record.step)
-    if here.rank == 0:
-        entries = {name: entry for part in parts for name, entry in part.items()}
-        _publish(run, temporary, final, replace(record, files=entries))
-        _prune(folder, keep)
-    dist.barrier()
+    `alive` is told while it goes on. Raises DataError if the storage does not take it.
+    """
+    final = run / CHECKPOINTS / step_name(record.step)
+    temporary = final.with_name(f"{final.name}{files.TEMPORARY_MARK}new")
+    with _written_whole(final):
+        if here.rank == 0:
+            final.parent.mkdir(parents=True, exist_ok=True)
+            files.remove_temporaries(final.parent)
+            temporary.mkdir()
+        dist.barrier()
+        with telling(alive):
+            engine.save(temporary.parent, temporary.name)
+        parts = dist.gather(_own_entries(temporary, here.rank, alive))
+        if here.rank == 0:
+            entries = {name: entry for part in parts for name, entry in part.items()}
+            _publish(run, temporary, final, replace(record, files=entries))
+            _prune(final.parent, keep)
+        dist.barrier()
     return final
 
 
-def newest_good(run: Path, here: Place) -> Path | None:
+@contextmanager
+def _written_whole(folder: Path) -> Iterator[None]:
+    """Raise DataError, one line, for what storage refuses: the system's error, or torch's of it."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        if not isinstance(error, OSError) and not any(
+            word in str(error) for word in TORCH_WRITE_FAILURES
+        ):
+            raise  # a lost peer, for example
+        reason = error.strerror if isinstance(error, OSError) else "a file was not taken whole"
+        raise DataError(
+            f"{folder} cannot be written ({reason or error}); free space there, then the same "
+            "command goes on from the last checkpoint"
+        ) from None
+
+
+def sweep(run: Path) -> None:
+    """Remove what a process that was killed, or found the disk full, left half-written."""
+    for folder in (run, run / CHECKPOINTS):
+        files.remove_temporaries(folder)
+
+
+def newest_good(run: Path, here: Place, *, alive: Alive = _silent) -> Path | None:
     """The newest checkpoint of which all ranks together found every file whole.
 
     None if there is none at all. Raises DataError, on every rank, if all that are there are broken.
     """
     candidates = dist.broadcast_decision(candidates_in(run))
     for folder in candidates:
-        faults = [fault for fault in dist.gather(_fault(folder, here)) if fault]
+        faults = [fault for fault in dist.gather(_fault(folder, here, alive)) if fault]
         if not faults:
             return folder
         if here.rank == 0:
@@ -120,18 +114,21 @@ def newest_good(run: Path, here: Place) -> Path | None:
     return None
 
 
-def load(folder: Path, engine: EngineFiles, here: Place) -> Record:
+def load(folder: Path, engine: EngineFiles, here: Place, *, alive: Alive = _silent) -> Record:
     """Read a checkpoint into the engine, at any world size; its record. All ranks together."""
     record = Record.read(folder)
     if record.world_size == here.world_size:
-        engine.load(folder.parent, folder.name)
+        with telling(alive):
+            engine.load(folder.parent, folder.name)
         return record
     recut = folder.parent / RECUT_TAG
     if here.rank == 0:
         log.info("cut %s of %d ranks for %d", folder, record.world_size, here.world_size)
-        _recut(folder, recut, here.world_size, engine.constants())
+        with _written_whole(recut):
+            _recut(folder, recut, here.world_size, engine.constants(), alive)
     dist.barrier()
-    engine.load(recut.parent, recut.name)
+    with telling(alive):
+        engine.load(recut.parent, recut.name)
     dist.barrier()
     if here.rank == 0:
         shutil.rmtree(recut)
@@ -168,29 +165,10 @@ def candidates_in(run: Path) -> list[Path]:
     return sorted(names, key=lambda path: path.name, reverse=True)
 
 
-def _own_entries(folder: Path, rank: int) -> dict[str, dict[str, Any]]:
+def _own_entries(folder: Path, rank: int, alive: Alive) -> dict[str, dict[str, Any]]:
     """Sync and check the files that this rank has written; their list entries."""
     own = [path for path in folder.iterdir() if partitions.rank_of(path.name) == rank]
-    return {path.name: _entry(path) for path in own}
-
-
-def _entry(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-    if path.suffix == ".pt":
-        _check_zip(path)
-    return {"bytes": path.stat().st_size, "sha256": files.sha256(path)}
-
-
-def _check_zip(path: Path) -> None:
-    """Torch writes zip archives with a CRC a member: a check that is independent of ours."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            broken = archive.testzip()
-    except (zipfile.BadZipFile, OSError) as error:
-        raise DataError(f"{path}: was not written whole ({error}); is the disk full?") from None
-    if broken is not None:
-        raise DataError(f"{path}: its member {broken} was not written whole; is the disk full?")
+    return {path.name: file_list.entry(path, alive) for path in own}
 
 
 def _publish(run: Path, temporary: Path, final: Path, record: Record) -> None:
@@ -201,7 +179,7 @@ def _publish(run: Path, temporary: Path, final: Path, record: Record) -> None:
             f"{temporary}: rank 0 does not see what other ranks wrote ({', '.join(missing)}); "
             "the run folder must be on storage that all nodes share"
         )
-    files.write_json(temporary / RECORD, asdict(record))
+    record.write(temporary)
     files.sync_folder(temporary)
     if final.exists():  # a broken one that was passed over
         final.rename(final.with_name(f"{final.name}{files.TEMPORARY_MARK}old"))
@@ -219,27 +197,26 @@ def _prune(folder: Path, keep: int) -> None:
         shutil.rmtree(doomed)
 
 
-def _fault(folder: Path, here: Place) -> str | None:
+def _fault(folder: Path, here: Place, alive: Alive = _silent) -> str | None:
     """What is wrong with this rank's share of a checkpoint's files; None if nothing is."""
     try:
-        record = Record.read(folder)
-    except DataError as error:
+        listed = Record.read(folder).files
+        for name in sorted(listed)[here.rank :: here.world_size]:
+            fault = file_list.fault(folder / name, listed[name], alive)
+            if fault is not None:
+                return fault
+    except (DataError, OSError) as error:
         return str(error)
-    for name in sorted(record.files)[here.rank :: here.world_size]:
-        path, entry = folder / name, record.files[name]
-        if not path.is_file():
-            return f"{name} is missing"
-        if path.stat().st_size != entry["bytes"]:
-            return f"{name} has {path.stat().st_size} bytes; its record says {entry['bytes']}"
-        if files.sha256(path) != entry["sha256"]:
-            return f"{name} does not match its checksum"
     return None
 
 
-def _recut(folder: Path, target: Path, world_size: int, constants: dict[str, Any]) -> None:
+def _recut(
+    folder: Path, target: Path, world_size: int, constants: dict[str, Any], alive: Alive
+) -> None:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
-    recut = partitions.for_world_size(partitions.read(folder), world_size)
+    recut = partitions.for_world_size(partitions.read(folder), world_size, alive)
     for state in recut.states():
         state.update(constants)
-    partitions.write(recut, target, folder)
+    with telling(alive):
+        partitions.write(recut, target, folder)

@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -92,8 +93,16 @@ def _speaks() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
+def show(text: str) -> None:
+    """Print to standard output, as far as somebody reads there."""
+    with suppress(BrokenPipeError):
+        print(text, flush=True)
+
+
 def end(code: int) -> NoReturn:
     """End the process at once: libraries' exit handlers have been seen to abort finished runs."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # it was closed before we began
+            with suppress(OSError):
+                stream.flush()
     os._exit(code)

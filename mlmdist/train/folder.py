@@ -4,6 +4,8 @@ import fcntl
 import json
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from mlmdist import files
@@ -17,15 +19,36 @@ log = logging.getLogger(__name__)
 CONFIG, CHECKPOINTS, LATEST, DONE, LOCK = "config.yaml", "checkpoints", "latest", "DONE", "lock"
 
 
+@contextmanager
+def _reached(run: Path) -> Iterator[None]:
+    """Raise ConfigError, naming the folder and the reason, for what the system refuses in it."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"run={run}: {error.strerror or error} ({error.filename}); give a folder that can be "
+            "written to"
+        ) from None
+
+
+def has_begun(run: Path) -> bool:
+    """Whether there is something in the folder that another run must not go on from."""
+    return any(os.path.lexists(run / name) for name in (LATEST, DONE))
+
+
 def saved_config(run: Path) -> Pretrain | None:
     """The config that the run in this folder was last started with; None for a new folder."""
     path = run / CONFIG
-    return loading.load(Pretrain, path, []) if path.is_file() else None
+    with _reached(run):
+        return loading.load(Pretrain, path, []) if path.is_file() else None
 
 
 def check_config(config: Pretrain, accepted: tuple[str, ...] = ()) -> None:
-    """Raise ConfigError if the run folder holds another run than `config` describes (law T2)."""
-    saved = saved_config(config.run)
+    """Raise ConfigError if the run folder holds another run than `config` describes (law T2).
+
+    A start that was refused, or ended before its first checkpoint, is no run yet.
+    """
+    saved = saved_config(config.run) if has_begun(config.run) else None
     if saved is not None:
         identity.refuse_changes(
             identity.of_config(saved),
@@ -38,10 +61,11 @@ def check_config(config: Pretrain, accepted: tuple[str, ...] = ()) -> None:
 def is_done(config: Pretrain) -> bool:
     """Whether the run has done all the steps that `config` asks for."""
     path = config.run / DONE
-    if not path.is_file():
-        return False
     try:
-        steps = int(json.loads(path.read_bytes())["steps"])
+        with _reached(config.run):
+            if not path.is_file():
+                return False
+            steps = int(json.loads(path.read_bytes())["steps"])
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path}: not written by a run ({error}); remove it to go on") from None
     if steps < config.train.steps:
@@ -51,19 +75,21 @@ def is_done(config: Pretrain) -> bool:
 
 def mark_done(run: Path, steps: int) -> None:
     """Note, last of all, that the run is complete."""
-    files.write_json(run / DONE, {"steps": steps})
+    with _reached(run):
+        files.write_json(run / DONE, {"steps": steps})
 
 
 def save_config(config: Pretrain) -> None:
     """Write config.yaml; a part of a run that is started otherwise than the one before is told."""
-    saved = saved_config(config.run)
+    saved = saved_config(config.run) if has_begun(config.run) else None
     if saved == config:
         return
     if saved is not None:
         log.warning(
             "this part of the run has another config than the last: %s", _changes(saved, config)
         )
-    files.write_text(config.run / CONFIG, loading.dump(config))
+    with _reached(config.run):
+        files.write_text(config.run / CONFIG, loading.dump(config))
 
 
 def _changes(saved: Pretrain, now: Pretrain) -> str:
@@ -77,10 +103,12 @@ def _changes(saved: Pretrain, now: Pretrain) -> str:
 def claim(run: Path) -> int:
     """Make this process the only one that writes to the folder; the lock's file descriptor.
 
-    The lock falls with the process. Raises ConfigError if another one holds it.
+    The lock falls with the process. Raises ConfigError if another one holds it, or if the folder
+    cannot be written to.
     """
-    run.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(run / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    with _reached(run):
+        run.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(run / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -196,8 +196,8 @@ class Hub:
         present = self._present()
         fewest = min(peer.count for peer in present)
         last = [peer for peer in present if peer.count == fewest]
-        if all(now - peer.moved <= self.hang_seconds for peer in last):
-            return None
+        if any(now - peer.moved <= self.hang_seconds for peer in last):
+            return None  # the others may wait for the one that works, without telling
         ranks = tuple(peer.rank for peer in last)
         waiting = tuple(peer.rank for peer in present if peer.count > fewest)
         others = f", {names(waiting)} waiting for it" if waiting else ""

@@ -40,7 +40,7 @@ def fit(run: Run) -> None:
             if run.held_out is not None and due(step, every.evaluate, run):
                 run.sink.log(step, evaluate(run.engine, run.held_out, config.data.pair))
                 run.meter.leave_out()
-            if due(step, every.save, run) or run.stop.requested:
+            if save_due(step, run, skipped=result.skipped):
                 run.save()
             progress.advance(1.0, run.meter.note)
             run.watchdog.mark(f"step {step} done, waiting for a batch")
@@ -60,6 +60,17 @@ def agree(batch: StepBatch, stop: Stop) -> Counts:
 def due(step: int, every: int, run: Run) -> bool:
     """Whether something is done after `step`: every so many steps, and after the last."""
     return step % every == 0 or step == run.plan.num_steps
+
+
+def save_due(step: int, run: Run, *, skipped: bool) -> bool:
+    """Whether `step` is saved: the first good one from each multiple of every.save on.
+
+    A step that updated nothing is passed over: a run of them would push the good checkpoints out.
+    The last step is saved in any case, and so is the one at which the run is asked to stop.
+    """
+    every, saved = run.config.every.save, max(0, run.saved_step)
+    passed = step // every > saved // every
+    return (passed and not skipped) or step == run.plan.num_steps or run.stop.requested
 
 
 def finish(run: Run) -> None:

@@ -10,7 +10,7 @@ DeepSpeed itself loads them only at the world size that wrote them. Reading need
 
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,12 +92,14 @@ def weights(partitions: Partitions) -> dict[str, Tensor]:
     return {name: merged[name] for name in partitions.models[0]["module"]}
 
 
-def for_world_size(partitions: Partitions, world_size: int) -> Partitions:
-    """The same state cut for another number of ranks, to the bit."""
+def for_world_size(
+    partitions: Partitions, world_size: int, alive: Callable[[], None] = lambda: None
+) -> Partitions:
+    """The same state cut for another number of ranks, to the bit; `alive` is told as it goes on."""
     model = {**partitions.models[0], "dp_world_size": world_size}
     if partitions.stage == 0:
         return Partitions([model], [])
-    states = _recut(partitions, world_size)
+    states = _recut(partitions, world_size, alive)
     template = partitions.optimizers[0]
     optimizers = [{**template, "optimizer_state_dict": state} for state in states]
     return Partitions([model] * (world_size if partitions.stage == 3 else 1), optimizers)
@@ -172,12 +174,15 @@ def _padded(flat: Tensor, multiple: int) -> Tensor:
     return torch.nn.functional.pad(flat, (0, -len(flat) % multiple))
 
 
-def _recut(partitions: Partitions, world_size: int) -> list[dict[str, Any]]:
+def _recut(
+    partitions: Partitions, world_size: int, alive: Callable[[], None]
+) -> list[dict[str, Any]]:
     """Every new rank's ZeRO state."""
     stage, states, shapes = partitions.stage, partitions.states(), partitions.shapes
     new = [_blank(stage, states[0], world_size) for _ in range(world_size)]
     for group, names in enumerate(shapes):
         for kind, parts in _kinds(stage, states, group):
+            alive()
             cut = split(stage, merge(stage, parts, names), names, world_size)
             for state, part in zip(new, cut, strict=True):
                 _put(stage, state, group, kind, part.clone())

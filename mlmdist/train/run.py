@@ -59,7 +59,12 @@ class Run:
         meter = dist.gather(self.meter.own())
         record = self.record(meter)
         path = checkpoint.save(
-            self.config.run, self.engine, record, self.here, keep=self.config.every.keep
+            self.config.run,
+            self.engine,
+            record,
+            self.here,
+            keep=self.config.every.keep,
+            alive=self.watchdog.alive,
         )
         self.saved_step = self.state.batch
         self.meter.leave_out()
@@ -98,7 +103,8 @@ def opened(
     """
     if here.rank == 0:
         folder.claim(config.run)
-    start, record = _start(config, here, sources, accept)
+        checkpoint.sweep(config.run)
+    start, record = _start(config, here, sources, watchdog, accept)
     threads = use_threads(here, config.train.threads, record.threads if record else None)
     plan = make_plan(config, sources, here.world_size)
     watchdog.mark("building the model")
@@ -107,14 +113,14 @@ def opened(
     state, meter, position = TrainState(), Meter(plan, config.data.pair), Position()
     if start is not None and record is not None:
         watchdog.mark(f"loading {start}")
-        record = checkpoint.load(start, engine, here)
+        record = checkpoint.load(start, engine, here, alive=watchdog.alive)
         state, position = TrainState.from_json(record.counters), Position.from_json(record.position)
         meter.restore(record.meter, here.rank, here.world_size)
         log.info("resumed at step %d from %s", state.batch, start)
-    if here.rank == 0:
-        folder.save_config(config)
     watchdog.mark("opening the data")
-    loader = _loader(config, here, sources, position)
+    loader = _loader(config, here, sources, position, watchdog)
+    if here.rank == 0:  # behind all that may refuse the config
+        folder.save_config(config)
     sink = _sink(config, here, sources, state.batch)
     run = Run(
         config=config,
@@ -154,10 +160,11 @@ def _closing(loader: Loader, sink: Sink) -> Iterator[None]:
 
 
 def _start(
-    config: Pretrain, here: Place, sources: Sources, accept: tuple[str, ...]
+    config: Pretrain, here: Place, sources: Sources, watchdog: Watchdog, accept: tuple[str, ...]
 ) -> tuple[Path | None, Record | None]:
     """The checkpoint to go on from, and its record; refuses one of another run (law T2)."""
-    start = checkpoint.newest_good(config.run, here)
+    watchdog.mark("checking the checkpoints")
+    start = checkpoint.newest_good(config.run, here, alive=watchdog.alive)
     if start is None:
         return None, None
     record = Record.read(start)
@@ -170,7 +177,9 @@ def _start(
     return start, record
 
 
-def _loader(config: Pretrain, here: Place, sources: Sources, position: Position) -> Loader:
+def _loader(
+    config: Pretrain, here: Place, sources: Sources, position: Position, watchdog: Watchdog
+) -> Loader:
     return Loader(
         config.data,
         shards=sources.train,
@@ -182,6 +191,7 @@ def _loader(config: Pretrain, here: Place, sources: Sources, position: Position)
         world_size=here.world_size,
         position=position,
         num_batches=config.train.steps,
+        alive=watchdog.alive,
     )
 
 

@@ -8,7 +8,7 @@ from mlmdist.config.pretrain import Pretrain
 from mlmdist.data.masks import MASK_VERSION
 from mlmdist.data.order import ORDER_VERSION
 from mlmdist.data.pairs import PAIR_VERSION
-from mlmdist.data.unigram import cross_entropy, read_counts
+from mlmdist.data.unigram import cross_entropy
 from mlmdist.errors import ConfigError, DataError
 from mlmdist.shards import ShardSet
 from mlmdist.tokenizer import Tokenizer
@@ -35,8 +35,9 @@ class Sources:
         """Losses in nats to compare with: a uniform guess, and the training set's unigram."""
         levels = {"ln V": math.log(self.tokenizer.vocabulary.size)}
         if self.held_out is not None:
-            counts = read_counts(self.train), read_counts(self.held_out)
-            levels["unigram"] = cross_entropy(*counts)
+            levels["unigram"] = cross_entropy(
+                self.train.read_unigram(), self.held_out.read_unigram()
+            )
         return levels
 
 

@@ -55,6 +55,7 @@ def test_every_mistake_is_listed_at_once_with_its_path(tmp_path: Path) -> None:
     [
         ("a: [", [], "not readable as YAML"),
         ("- a", [], "must be a mapping"),
+        (GOOD + "seed: 1\nseed: 2\n", [], "key 'seed' is there twice"),
         ("", [], "run: missing, must be given"),
         (GOOD, ["steps"], "must have the form section.key=value"),
         (GOOD, ["run.x=1"], "is the value 'runs/x', not a section"),

@@ -18,6 +18,7 @@ from data_prep.sealing import count_tokens, write_set
 from data_prep.tokenizer_training import train_tokenizer
 from data_prep.verify import verify
 from mlmdist.blocks import ROWS_PER_BLOCK, Block, take
+from mlmdist.errors import DataError
 from mlmdist.files import write_json
 from mlmdist.shards import ShardEntry, ShardSet, table_line, write_shard
 
@@ -78,6 +79,7 @@ def write(folder: Path, block: Block, *, sort: bool = True) -> None:
         "balance": {"tokens": _balance(block)},
         "provenance": {"config": {"shards": {"seed": 0}}},
     }
+    reports: list[Path] = []
     numbers = range(0, block.num_rows, ROWS_PER_BLOCK)
     for number, first in enumerate(numbers):
         rows = take(block, np.arange(first, min(first + ROWS_PER_BLOCK, block.num_rows)))
@@ -87,9 +89,10 @@ def write(folder: Path, block: Block, *, sort: bool = True) -> None:
             "repeated": int(rows.repeated.sum()),
             "unigram": count_tokens(rows, 60).tolist(),
         }
-        write_json(folder / f"{number:06d}.json", report)
+        reports.append(folder.with_name(f"{folder.name}-{number}.json"))
+        write_json(reports[-1], report)
     documents = len(np.unique(block.document_id))
-    write_set(folder, len(numbers), documents=documents, described=described)
+    write_set(folder, reports, documents=documents, described=described)
 
 
 def _balance(block: Block) -> dict[str, object]:
@@ -152,6 +155,28 @@ def _wrong_unigram(folder: Path) -> None:
     np.save(folder / "unigram.npy", counts)
 
 
+def _no_unigram(folder: Path) -> None:
+    (folder / "unigram.npy").unlink()
+
+
+def _cut_unigram(folder: Path) -> None:
+    path = folder / "unigram.npy"
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def _change_manifest(folder: Path, **values: object) -> None:
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def _no_provenance(folder: Path) -> None:
+    _change_manifest(folder, provenance={})
+
+
+def _no_balance(folder: Path) -> None:
+    _change_manifest(folder, balance={"tokens": {"in": "x", "out": 1, "dropped": {}}})
+
+
 def _wrong_balance(folder: Path) -> None:
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
@@ -169,12 +194,23 @@ def _wrong_balance(folder: Path) -> None:
         (_lost_table_line, "a line for each of 2 shards"),
         (_wrong_unigram, "does not count the tokens"),
         (_wrong_balance, "law W2"),
+        (_no_unigram, "unigram.npy: cannot be read"),
+        (_cut_unigram, "unigram.npy: cannot be read"),
+        (_no_provenance, "lacks provenance or balance"),
+        (_no_balance, "'x' is no count"),
     ],
 )
 def test_a_damaged_set_is_found(damage: Callable[[Path], None], reason: str, whole: Path) -> None:
     damage(whole / "train")
     found = verify(whole, Ray())
     assert any(reason in line for line in found), found
+
+
+def test_a_manifest_of_wrong_types_is_refused_by_name(whole: Path) -> None:
+    for values in ({"num_shards": "x"}, {"balance": []}, {"vocab_size": -1}):
+        _change_manifest(whole / "train", **values)
+        with pytest.raises(DataError, match=next(iter(values))):
+            verify(whole, Ray())
 
 
 def _rewrite(folder: Path, block: Block, *, sort: bool = True) -> list[str]:
