@@ -14,7 +14,9 @@ from mlmdist import dist, logs
 from mlmdist.config.loading import load
 from mlmdist.config.pretrain import Pretrain
 from mlmdist.train import command, folder, plan
+from mlmdist.train.meeting import meet
 from mlmdist.train.sources import open_sources
+from mlmdist.train.stop import Stop
 
 log = logging.getLogger(__name__)
 
@@ -36,28 +38,21 @@ def main() -> None:
 
 
 def pretrain(config: Pretrain, here: dist.Place, options: command.Options) -> None:
-    """Meet the other ranks; what the run folder says, rank 0 reads for all."""
-    from mlmdist.train.meeting import meet
-    from mlmdist.train.stop import Stop
+    """Train with the other ranks, if rank 0 finds that the run is not done already.
 
-    with Stop(here) as stop, meet(config, here) as watchdog:
-        if dist.broadcast_decision(here.rank == 0 and folder.is_done(config)):
-            log.info("%s is done: nothing to do", config.run)
-        else:
-            train(config, here, options, watchdog, stop)
-
-
-def train(
-    config: Pretrain, here: dist.Place, options: command.Options, watchdog: "Watchdog", stop: "Stop"
-) -> None:
-    """Train with the other ranks; DeepSpeed is imported here, and not before."""
+    torch and DeepSpeed are imported here, and not before.
+    """
     from mlmdist.train.check import check
     from mlmdist.train.loop import fit
     from mlmdist.train.run import opened
 
-    sources = open_sources(config)
-    with opened(config, here, sources, watchdog, stop, options.accept) as run:
-        check(run) if options.check else fit(run)
+    with Stop(here) as stop, meet(config, here) as watchdog:
+        if dist.broadcast_decision(here.rank == 0 and folder.is_done(config)):
+            log.info("%s is done: nothing to do", config.run)
+            return
+        sources = open_sources(config)
+        with opened(config, here, sources, watchdog, stop, options.accept) as run:
+            check(run) if options.check else fit(run)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,9 @@
 """The command line, and how a rank's process ends."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from mlmdist.errors import BAD_CONFIG, BUG, DONE, ConfigError
@@ -93,3 +97,20 @@ def test_t2_what_a_run_is_holds_no_path_and_no_speed() -> None:
     assert not {"run", "data.train", "train.micro_batch", "train.threads", "train.steps"} & {
         *fields
     }
+
+
+SAYS = "from mlmdist.train import command; command.show('plan ' * 100_000); command.end(0)"
+
+
+def ended(stdout: str) -> tuple[int, str]:
+    """Exit code and standard error of a command that prints, with its output sent somewhere."""
+    line = f'set -o pipefail; {sys.executable} -c "{SAYS}" {stdout}'
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, check=False, env=os.environ.copy()
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("stdout", ["| true", ">&-", "| head -c 3 >/dev/null"])
+def test_nobody_has_to_read_what_is_printed(stdout: str) -> None:
+    assert ended(stdout) == (DONE, "")

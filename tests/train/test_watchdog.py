@@ -190,6 +190,18 @@ def test_t3_a_long_piece_of_work_that_tells_it_is_alive_is_no_hang() -> None:
     assert joined(bare_ranks(2, work)) == [DONE] * 2
 
 
+@pytest.mark.parametrize("worker", [0, 1])
+def test_t3_who_waits_for_a_rank_that_tells_it_is_alive_does_not_hang(worker: int) -> None:
+    def work(rank: int, watchdog: Watchdog) -> None:
+        for _ in range(25):
+            if rank == worker:
+                watchdog.alive()
+            time.sleep(0.1)
+        watchdog.mark("done")
+
+    assert joined(bare_ranks(2, work)) == [DONE] * 2
+
+
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_t3_a_job_that_was_stopped_as_a_whole_goes_on(order: tuple[int, int]) -> None:
     def work(rank: int, watchdog: Watchdog) -> None:
