@@ -20,7 +20,7 @@ from mlmdist.model.bert import Bert
 from mlmdist.model.huggingface import CONFIG_NAME, WEIGHTS_NAME, to_config, to_huggingface
 from mlmdist.scoring.run import find_checkpoint, open_run
 from mlmdist.tokenizer import SPECIAL_TOKENS, Tokenizer
-from mlmdist.train.checkpoint import RECORD
+from mlmdist.train.record import RECORD
 
 log = logging.getLogger(__name__)
 

@@ -90,8 +90,9 @@ def _written_whole(folder: Path) -> Iterator[None]:
 
 def sweep(run: Path) -> None:
     """Remove what a process that was killed, or found the disk full, left half-written."""
-    for folder in (run, run / CHECKPOINTS):
-        files.remove_temporaries(folder)
+    files.remove_temporaries(run / CHECKPOINTS)
+    for trial in run.glob(f"*{files.TEMPORARY_MARK}/"):
+        shutil.rmtree(trial)
 
 
 def newest_good(run: Path, here: Place, *, alive: Alive = _silent) -> Path | None:

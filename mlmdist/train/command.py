@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mlmdist import logs
-from mlmdist.errors import BUG, DONE, ConfigError, UserError
+from mlmdist.errors import DONE, PREEMPTED, ConfigError, UserError
 from mlmdist.train.watchdog import TOLD
 
 
@@ -86,7 +86,7 @@ def run_rank(command: Callable[[], Any]) -> int:
             sys.stderr.write(f"error: rank {os.environ.get('RANK')}: {error}\n")
         return error.exit_code
     except KeyboardInterrupt:
-        return BUG
+        return PREEMPTED
 
 
 def _speaks() -> bool:
@@ -95,14 +95,16 @@ def _speaks() -> bool:
 
 def show(text: str) -> None:
     """Print to standard output, as far as somebody reads there."""
-    with suppress(BrokenPipeError):
-        print(text, flush=True)
+    if sys.stdout is not None:  # it was closed before we began
+        with suppress(BrokenPipeError):
+            sys.stdout.write(f"{text}\n")
+            sys.stdout.flush()
 
 
 def end(code: int) -> NoReturn:
     """End the process at once: libraries' exit handlers have been seen to abort finished runs."""
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # it was closed before we began
+        if stream is not None:
             with suppress(OSError):
                 stream.flush()
     os._exit(code)

@@ -119,6 +119,7 @@ def opened(
         log.info("resumed at step %d from %s", state.batch, start)
     watchdog.mark("opening the data")
     loader = _loader(config, here, sources, position, watchdog)
+    held_out = _held_out(config, here, sources)
     if here.rank == 0:  # behind all that may refuse the config
         folder.save_config(config)
     sink = _sink(config, here, sources, state.batch)
@@ -129,7 +130,7 @@ def opened(
         sources=sources,
         engine=engine,
         loader=loader,
-        held_out=_held_out(config, here, sources),
+        held_out=held_out,
         state=state,
         meter=meter,
         sink=sink,

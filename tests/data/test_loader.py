@@ -265,3 +265,14 @@ def test_another_vocabulary_is_refused(folder):
 
 if __name__ == "__main__":
     train_until_killed(Path(sys.argv[1]), Path(sys.argv[2]))
+
+
+def test_t3_global_order_tells_that_it_goes_on_at_each_block_it_verifies(folder: Path) -> None:
+    told: list[int] = []
+    data = config.Data(train=folder, tokenizer=folder, order=config.Order(kind="global"))
+    Loader(
+        data, shards=ShardSet.open(folder), vocabulary=VOCABULARY, seed=0, global_batch=8,
+        micro_batch=8, rank=0, world_size=1, position=Position(), num_batches=1,
+        alive=lambda: told.append(1),
+    )  # fmt: skip
+    assert len(told) == ShardSet.open(folder).manifest.num_blocks

@@ -63,6 +63,12 @@ def test_w1_windows_of_every_document_join_to_the_tokens_of_its_paragraphs(
         assert text == [token for row in rows for token in row]
 
 
+def test_s1_verify_proves_what_the_pipeline_wrote(made: tuple[Path, Path]) -> None:
+    result = prep("verify", made[1] / "shards")
+    assert (result.returncode, result.stdout) == (0, ""), result.stdout
+    assert result.stderr.count(": whole") == 2
+
+
 def test_w2_everything_that_came_in_is_accounted_for(made: tuple[Path, Path]) -> None:
     _, output = made
     for side in ("train", "held_out"):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from mlmdist.errors import BAD_CONFIG, BUG, DONE, ConfigError
+from mlmdist.errors import BAD_CONFIG, DONE, PREEMPTED, ConfigError
 from mlmdist.train import command
 from mlmdist.train.identity import of_config, refuse_changes
 from mlmdist.train.watchdog import TOLD
@@ -66,14 +66,14 @@ def test_a_mistake_is_said_once_a_machine(
     assert capsys.readouterr().err == said
 
 
-def test_work_that_ends_well_is_0_and_an_interrupt_is_1(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_that_ends_well_is_0_and_an_interrupt_is_10(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
 
     for rank in ("0", "1"):
         monkeypatch.setenv("RANK", rank)
         assert command.run_rank(lambda: None) == DONE
-        assert command.run_rank(interrupted) == BUG
+        assert command.run_rank(interrupted) == PREEMPTED
 
 
 def test_t2_accepting_a_field_lets_it_change_but_not_the_models_shape() -> None:

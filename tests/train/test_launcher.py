@@ -2,8 +2,11 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,6 +63,31 @@ def test_a_run_under_the_launcher_without_a_compiler(corpus: Path, tmp_path: Pat
     assert refused.returncode == 2, refused.stderr
     assert refused.stderr.count("error: ") == 1
     assert "Traceback" not in refused.stderr
+
+
+def test_t3_ranks_whose_deepspeed_command_was_terminated_save_and_end(
+    corpus: Path, tmp_path: Path
+) -> None:
+    sections = {"train": {"steps": 100_000}, "every": {"save": 100_000, "evaluate": 100_000}}
+    config = write_recipe(recipe(corpus, tmp_path / "run", **sections))
+    command = [str(DEEPSPEED), "--num_accelerators", "2", "--master_port", str(dist.free_port())]
+    with (tmp_path / "output").open("w") as output:
+        launcher = subprocess.Popen(
+            [*command, "launch/pretrain.py", "--config", str(config)], stdout=output, stderr=output
+        )
+    wait_until(lambda: (tmp_path / "run" / "metrics.jsonl").exists(), tmp_path / "output")
+    launcher.terminate()
+    assert launcher.wait() == -signal.SIGTERM
+    said = tmp_path / "output"
+    wait_until(lambda: "error: asked to stop: saved at step" in said.read_text(), said)
+    assert newest(tmp_path / "run").name in (tmp_path / "run" / "latest").read_text()
+
+
+def wait_until(condition: Callable[[], bool], output: Path) -> None:
+    deadline = time.monotonic() + 90
+    while not condition():
+        assert time.monotonic() < deadline, output.read_text()
+        time.sleep(0.1)
 
 
 def test_the_four_checks_before_a_long_run(corpus: Path, tmp_path: Path) -> None:

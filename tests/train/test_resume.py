@@ -14,19 +14,12 @@ from mlmdist.errors import BAD_CONFIG, BAD_DATA, DONE, PREEMPTED
 from mlmdist.train import checkpoint, partitions
 from mlmdist.train.checkpoint import load_weights
 from tests.data.corpus import random_block, write_set
-from tests.train.corpus import recipe, write_recipe
 from tests.train.jobs import before_step, exit_codes, run, start
+from tests.train.runs import LAST, assert_same, assert_same_state, job_of
 
 KILLED = -signal.SIGKILL
-LAST = "step-00000008"
 
 pytestmark = pytest.mark.dist
-
-
-def job_of(folder: Path, corpus: Path, **sections: Any) -> Path:
-    """A recipe in a folder of its own."""
-    folder.mkdir()
-    return write_recipe(recipe(corpus, folder / "run", **sections))
 
 
 def die(_rank: int) -> None:
@@ -56,38 +49,6 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
         {k: v for k, v in line.items() if k not in ("time", "train/tokens_per_second")}
         for line in lines
     ]
-
-
-def assert_same_state(one: Path, other: Path) -> None:
-    """Every tensor of two checkpoints is the same to the bit: weights, moments and counters."""
-    first, second = partitions.read(one), partitions.read(other)
-    for a, b in zip(
-        [*first.models, *first.states()], [*second.models, *second.states()], strict=True
-    ):
-        assert_same(a, b)
-
-
-def assert_same(one: Any, other: Any) -> None:
-    if isinstance(one, torch.Tensor):
-        assert torch.equal(one, other)
-    elif isinstance(one, dict):
-        assert list(one) == list(other)
-        for key in one:
-            assert_same(one[key], other[key])
-    elif isinstance(one, list | tuple):
-        for a, b in zip(one, other, strict=True):
-            assert_same(a, b)
-    elif not isinstance(one, partitions.Foreign):
-        assert one == other
-
-
-@pytest.fixture(scope="session")
-def straight(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run folder of a job that nothing happened to: 2 ranks, ZeRO 1, bf16, dropout."""
-    config = job_of(tmp_path_factory.mktemp("straight") / "job", corpus)
-    job = run(2, config)
-    assert exit_codes(job) == [DONE, DONE], job.output()
-    return config.parent / "run"
 
 
 def test_t1_a_killed_run_goes_on_to_the_bit(corpus: Path, straight: Path, tmp_path: Path) -> None:
