@@ -10,7 +10,7 @@ from mlmdist import files
 from mlmdist.errors import DataError
 
 RECORD = "state.json"
-FORMAT = 2
+FORMAT = 1
 PREFIX = "step-"
 DIGEST = "sha256"
 
