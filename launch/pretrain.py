@@ -51,8 +51,9 @@ def pretrain(config: Pretrain, here: dist.Place, options: command.Options) -> No
             log.info("%s is done: nothing to do", config.run)
             return
         sources = open_sources(config)
-        with opened(config, here, sources, watchdog, stop, options.accept) as run:
-            check(run) if options.check else fit(run)
+        work, trial = (check, True) if options.check else (fit, False)
+        with opened(config, here, sources, watchdog, stop, options.accept, trial=trial) as run:
+            work(run)
 
 
 if __name__ == "__main__":

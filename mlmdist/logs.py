@@ -1,10 +1,12 @@
 """What a person sees while a command runs: log lines and progress with an estimate of the end."""
 
 import logging
+import shutil
 import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
+from typing import TextIO
 
 from mlmdist.errors import DONE, PREEMPTED, UserError
 
@@ -12,6 +14,7 @@ log = logging.getLogger(__name__)
 
 MIN_REDRAW_SECONDS = 0.1
 MIN_LINE_SECONDS = 10.0
+CLEAR_LINE = "\r\x1b[2K"
 
 
 def set_up(*, rank: int = 0, level: int = logging.INFO) -> None:
@@ -21,9 +24,18 @@ def set_up(*, rank: int = 0, level: int = logging.INFO) -> None:
         level=level if rank == 0 else max(level, logging.WARNING),
         format=f"%(asctime)s {prefix}%(levelname).1s %(message)s",
         datefmt="%H:%M:%S",
-        stream=sys.stderr,
+        handlers=[_AboveTheBar(sys.stderr)],
         force=True,
     )
+
+
+class _AboveTheBar(logging.StreamHandler[TextIO]):
+    """Writes a line where the bar stands on a terminal; the bar comes again below it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if Progress.drawn_now:
+            self.stream.write(CLEAR_LINE)
+        super().emit(record)
 
 
 def run_command(command: Callable[[], int | None]) -> int:
@@ -47,6 +59,8 @@ class Progress:
     `total` and `advance` count in `unit`; the caller chooses what a unit is (bytes, steps, blocks).
     """
 
+    drawn_now = False  # whether a bar is the last thing on the terminal
+
     def __init__(self, label: str, total: float, unit: str, *, shown: bool = True) -> None:
         self.label, self.total, self.unit, self.shown = label, total, unit, shown
         self.done = 0.0
@@ -68,6 +82,7 @@ class Progress:
         if self.shown and self.on_terminal:
             self._draw()
             sys.stderr.write("\n")
+            Progress.drawn_now = False
 
     def resume_at(self, done: float) -> None:
         """Count `done` as finished by an earlier process."""
@@ -84,8 +99,10 @@ class Progress:
     def _draw(self) -> None:
         self.drawn = time.monotonic()
         if self.on_terminal:
-            sys.stderr.write(f"\r\x1b[2K{self.text()}")
+            width = shutil.get_terminal_size().columns - 1  # a longer line would wrap and stay
+            sys.stderr.write(f"{CLEAR_LINE}{self.text()[:width]}")
             sys.stderr.flush()
+            Progress.drawn_now = True
         else:
             log.info("%s", self.text())
 
@@ -94,13 +111,12 @@ class Progress:
         seconds = max(time.monotonic() - self.started, 1e-9)
         rate = (self.done - self.first) / seconds
         share = min(self.done / self.total, 1.0) if self.total else 1.0
-        bar = "#" * int(share * 24)
+        bar = "#" * int(share * 16)
         left = clock((self.total - self.done) / rate) if rate > 0 else "?"
         tail = f", {self.note}" if self.note else ""
-        return (
-            f"{self.label} {share:4.0%} [{bar:-<24}] {quantity(rate)} {self.unit}/s, "
-            f"{left} left{tail}"
-        )
+        percent = min(int(share * 100), 99) if share < 1 else 100
+        speed = f"{quantity(rate)} {self.unit}/s"
+        return f"{self.label} {percent:3}% [{bar:-<16}] {speed}, {left} left{tail}"
 
 
 def clock(seconds: float) -> str:

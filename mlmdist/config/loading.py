@@ -140,7 +140,7 @@ def _mistake(kind: type[BaseModel], detail: Any) -> str:
         close = difflib.get_close_matches(
             str(detail["loc"][-1]), _fields_at(kind, detail["loc"]), 1
         )
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
         return f"{path}: unknown key{hint}"
     if detail["type"] == "missing":
         return f"{path}: missing, must be given"

@@ -64,6 +64,9 @@ def _check(scorer: Scorer, text: str, num_tokens: int, num_blanks: int, top_k: i
     if not num_blanks:
         raise ConfigError(f"{text[:60]!r}: no blank; write {scorer.text.mask} where one is")
     if num_tokens > most:
-        raise ConfigError(f"the text has {num_tokens} tokens; this model reads at most {most}")
+        raise ConfigError(
+            f"the text has {num_tokens} tokens; this model reads at most {most}; "
+            "shorten it around the blank"
+        )
     if not 1 <= top_k <= scorer.model.vocab_size:
         raise ConfigError(f"--top-k {top_k}: must be from 1 to {scorer.model.vocab_size}")

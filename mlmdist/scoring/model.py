@@ -29,7 +29,7 @@ def open_model(path: Path) -> Scorer:
     if not (path / CONFIG_NAME).is_file():
         raise DataError(
             f"{path}: no model; must be a run folder, a checkpoint in one, or a Hugging Face "
-            f"directory with {CONFIG_NAME}"
+            f"directory with {CONFIG_NAME}; nothing is fetched from the hub by name"
         )
     loaded = load(path)
     if any(name.startswith("mlm_head.") for name in loaded.missing):

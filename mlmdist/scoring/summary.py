@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shlex
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -27,10 +28,12 @@ def summary(run: Path) -> str:
     rows = [*_data_rows(train, held_out), *_loss_rows(trained, history, train, held_out)]
     lines = [f"{run.resolve().name}: {trained.config.train.steps:,} steps", ""]
     lines += [f"  {name:<14}{text}" for name, text in rows]
+    text = "The capital of France is [MASK]."
     if held_out:
         blanks = find_blanks(trained.model, trained.tokenizer, train, held_out)
         lines += ["", *_blank_lines(blanks)]
-    return "\n".join([*lines, "", *_next_lines(run)])
+        text = blanks[0].sentence if blanks else text
+    return "\n".join([*lines, "", *_next_lines(run, text)])
 
 
 def _data_rows(train: ShardSet, held_out: ShardSet | None) -> Iterator[tuple[str, str]]:
@@ -59,9 +62,10 @@ def _loss_rows(
         yield "held-out loss", f"{loss:.2f} nats; {_against(unigram - loss)} word frequency alone"
         yield "", f"({unigram:.2f}, the training unigram on the held-out text)"
         yield "accuracy", f"{history['held_out/mlm_accuracy'][-1]:.1%} of the masked tokens"
-        pairs = history.get("held_out/nsp_accuracy", [])
+        pair = trained.config.data.pair
+        pairs = history.get(f"held_out/{pair}_accuracy", [])
         if pairs and not math.isnan(pairs[-1]):
-            task = "next sentence" if trained.config.data.pair == "nsp" else "sentence order"
+            task = "next sentence" if pair == "nsp" else "sentence order"
             yield task, f"{pairs[-1]:.1%} right; chance is 50 %"
     speed = sorted(history.get("train/tokens_per_second", [0.0]))
     yield "speed", f"{quantity(speed[len(speed) // 2])} tokens/s (median)"
@@ -81,19 +85,20 @@ def _blank_lines(blanks: list[Blank]) -> Iterator[str]:
         yield ""
         yield from (f"    {line}" for line in textwrap.wrap(blank.sentence, 88))
         yield (
-            f"      [MASK] = {blank.word}: {blank.probability:.1%} ({guess}); "
+            f"      [MASK] = {blank.word}: {blank.probability:.2%} ({guess}); "
             f"by frequency {blank.unigram_probability:.2%}"
         )
 
 
-def _next_lines(run: Path) -> Iterator[str]:
+def _next_lines(run: Path, text: str) -> Iterator[str]:
     opening = last_opening(run)
     uri = tracking_uri(opening) if opening else ""
     if uri.startswith("sqlite"):
         yield f"  See the run:  {_command('mlflow')} ui --backend-store-uri {uri}"
+        yield "                then http://127.0.0.1:5000, Model training at the top left"
     elif uri:
         yield f"  See the run:  {uri}"
-    yield f'  Ask it:       {_command("mlmdist")} fill {run} "The capital of France is [MASK]."'
+    yield f"  Ask it:       {_command('mlmdist')} fill {run} {shlex.quote(text)}"
 
 
 def _command(name: str) -> str:

@@ -53,7 +53,7 @@ class Meter:
             "train/tokens_per_second": speed,
             "train/tokens": float(num_tokens),
         }
-        self.note = self._note(metrics.get("train/loss"), speed)
+        self.note = self._note(metrics, speed)
         self.sums, self.tokens, self.steps, self.seconds = None, 0, 0, 0.0
         return metrics
 
@@ -71,20 +71,20 @@ class Meter:
         if mine:
             self.sums = torch.tensor(mine, dtype=torch.float64).sum(0)
 
-    def _note(self, loss: float | None, tokens_per_second: float) -> str:
+    def _note(self, metrics: dict[str, float], tokens_per_second: float) -> str:
+        """What stands behind the bar: each loss, speed, and on GPUs the share of their peak."""
         flops = self.plan.flops_per_step * self.steps / self.seconds if self.seconds else 0.0
-        shown = "" if loss is None else f"loss {loss:.3f}, "
-        return (
-            f"{shown}{quantity(tokens_per_second)} tokens/s, {_speed(flops, self.plan.world_size)}"
-        )
+        names = {"mlm": "train/mlm_loss", self.pair: f"train/{self.pair}_loss"}
+        shown = [f"{short} {metrics[name]:.3f}" for short, name in names.items() if name in metrics]
+        shown.append(f"{quantity(tokens_per_second)} tokens/s")
+        return ", ".join([*shown, *_share_of_peak(flops, self.plan.world_size)])
 
 
-def _speed(flops: float, world_size: int) -> str:
-    """FLOP/s, and the share of what the GPUs could do at best (MFU) where that is known."""
+def _share_of_peak(flops: float, world_size: int) -> list[str]:
+    """The share of what the GPUs could do at best (MFU), where that is known."""
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
     peaks = [peak for kind, peak in PEAK_TFLOPS.items() if kind in name]
-    share = f" ({flops / (peaks[0] * 1e12 * world_size):.0%} of peak)" if peaks else ""
-    return f"{quantity(flops)}FLOP/s{share}"
+    return [f"{flops / (peaks[0] * 1e12 * world_size):.0%} of peak"] if peaks else []
 
 
 def losses(totals: list[float], pair: str) -> dict[str, float]:

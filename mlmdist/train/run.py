@@ -16,7 +16,7 @@ from mlmdist.data.sequence import Position
 from mlmdist.dist import Place
 from mlmdist.errors import Preempted
 from mlmdist.model.bert import Bert
-from mlmdist.tracking.metrics import Sink
+from mlmdist.tracking.metrics import NoSink, Sink
 from mlmdist.train import checkpoint, folder, identity
 from mlmdist.train.checkpoint import Record
 from mlmdist.train.engine import Engine
@@ -96,8 +96,10 @@ def opened(
     watchdog: Watchdog,
     stop: Stop,
     accept: tuple[str, ...],
+    *,
+    trial: bool = False,
 ) -> Iterator[Run]:
-    """The run in `config.run`, begun or resumed. All ranks together.
+    """The run in `config.run`, begun or resumed; a trial leaves no trace. All ranks together.
 
     Raises ConfigError if the folder holds another run or is in use (laws T2, S2).
     """
@@ -120,9 +122,9 @@ def opened(
     watchdog.mark("opening the data")
     loader = _loader(config, here, sources, position, watchdog)
     held_out = _held_out(config, here, sources)
-    if here.rank == 0:  # behind all that may refuse the config
+    if here.rank == 0 and not trial:  # behind all that may refuse the config
         folder.save_config(config)
-    sink = _sink(config, here, sources, state.batch)
+    sink = NoSink() if trial else _sink(config, here, sources, state.batch)
     run = Run(
         config=config,
         here=here,

@@ -1,5 +1,6 @@
 """What a run reads: shard sets and tokenizer, opened and checked against each other; no torch."""
 
+import logging
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from mlmdist.errors import ConfigError, DataError
 from mlmdist.shards import ShardSet
 from mlmdist.tokenizer import Tokenizer
 from mlmdist.train import identity
+
+log = logging.getLogger(__name__)
 
 VERSIONS = {"order": ORDER_VERSION, "pair": PAIR_VERSION, "mask": MASK_VERSION}
 
@@ -56,7 +59,13 @@ def open_sources(config: Pretrain) -> Sources:
                 f"model.max_positions={config.model.max_positions} must be at least the rows' "
                 f"length in {shards.folder}, {shards.manifest.max_seq_len}"
             )
+    if held_out is not None and _is_same(train, held_out):
+        log.warning("data.held_out holds the same windows as data.train: its loss says little")
     return Sources(train, held_out, tokenizer)
+
+
+def _is_same(one: ShardSet, other: ShardSet) -> bool:
+    return one.manifest.content_fingerprint == other.manifest.content_fingerprint
 
 
 def _open(folder: Path, tokenizer: Tokenizer) -> ShardSet:

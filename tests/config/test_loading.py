@@ -42,8 +42,8 @@ def test_every_mistake_is_listed_at_once_with_its_path(tmp_path: Path) -> None:
     assert "\n" not in message
     for part in (
         "train.steps: Input should be greater than 0 (given: 0)",
-        "data.mask.unti: unknown key; did you mean 'unit'?",
-        "optimiser: unknown key; did you mean 'optimizer'?",
+        "data.mask.unti: unknown key (did you mean 'unit'?)",
+        "optimiser: unknown key (did you mean 'optimizer'?)",
         "model: num_heads=12 must divide width=100; width 96 or 108 would do",
         "seed: Input should be a valid integer",
     ):

@@ -166,7 +166,7 @@ def test_two_programs_do_not_share_a_folder(dump: Path, tmp_path: Path) -> None:
     [
         (["clean"], 2, "--config FILE must be given"),
         (["clean", "--config", "nowhere.yaml"], 2, "nowhere.yaml: no such file"),
-        ([*CLEAN, "windws.overlap=1"], 2, "windws: unknown key; did you mean 'windows'?"),
+        ([*CLEAN, "windws.overlap=1"], 2, "windws: unknown key (did you mean 'windows'?)"),
         ([*CLEAN, "sources.0.path=nowhere.bz2"], 2, "nowhere.bz2: no such file"),
         ([*CLEAN, "windows.overlap=40"], 2, "at most half a window"),
         ([*CLEAN, "sources.0.path=package:nonesuch/x"], 2, "'nonesuch' is not installed"),
