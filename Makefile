@@ -18,11 +18,12 @@ FREE_PORT := $(BIN)/python -c 'from mlmdist.dist import free_port; print(free_po
 
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help environment quickstart test check lint format clean
+.PHONY: help environment quickstart test faults check lint format clean
 
 help:
 	@echo 'make quickstart  real Wikipedia pages -> shards -> 2-rank training -> filled blanks'
-	@echo 'make test        every test; makes the environment if it is not there'
+	@echo 'make test        the tests; makes the environment if it is not there'
+	@echo 'make faults      longer fault tests: every ZeRO stage to every world size, kills at random'
 	@echo 'make check       lint, types and the everyday tests (under 4 minutes)'
 	@echo 'make format      format the code'
 	@echo 'make clean       remove what quickstart made (data/quickstart, runs/quickstart)'
@@ -49,7 +50,10 @@ quickstart: $(READY)
 
 test: $(READY)
 	$(MAKE) lint
-	$(PYTEST)
+	$(PYTEST) -m 'not long'
+
+faults: $(READY)
+	$(PYTEST) -m long
 
 check: $(READY)
 	$(MAKE) lint

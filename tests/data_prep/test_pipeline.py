@@ -17,6 +17,7 @@ from mlmdist.shards import ShardSet
 from mlmdist.tokenizer import Tokenizer, normalize
 from tests.data_prep.corpus import command, prep, tree, write_recipe, write_slice
 
+LONG = (pytest.mark.slow, pytest.mark.long)
 CLEAN = ("clean", "--config", "RECIPE")
 
 
@@ -94,7 +95,7 @@ def test_e1_no_document_is_on_both_sides(made: tuple[Path, Path]) -> None:
     assert not ids[0] & ids[1]
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", [1, pytest.param(4, marks=LONG)])
 def test_s1_any_number_of_workers_writes_the_same_bytes(
     workers: int, dump: Path, made: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -105,6 +106,7 @@ def test_s1_any_number_of_workers_writes_the_same_bytes(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_s1_kills_at_any_moment_leave_the_same_bytes(
     dump: Path, made: tuple[Path, Path], tmp_path: Path
 ) -> None:

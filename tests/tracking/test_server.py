@@ -120,6 +120,7 @@ def test_a_hanging_server_stops_neither_training_nor_its_end(
     assert len(points(uri, found.info.run_id, "train/gradient_norm")) == 600
 
 
+@pytest.mark.long
 def test_a_server_that_hangs_when_the_run_is_made_makes_one(
     tmp_path: Path, server: MlflowServer, uri: str
 ):
@@ -135,6 +136,7 @@ def test_a_server_that_hangs_when_the_run_is_made_makes_one(
     assert points(uri, run_named(uri, "early").info.run_id) == expected(50)
 
 
+@pytest.mark.long
 def test_no_point_twice_where_a_server_answers_too_late(
     tmp_path: Path, server: MlflowServer, uri: str
 ):

@@ -19,6 +19,8 @@ from tests.train.runs import LAST, assert_same, assert_same_state, job_of
 
 KILLED = -signal.SIGKILL
 
+LONG = pytest.mark.long
+
 pytestmark = pytest.mark.dist
 
 
@@ -118,7 +120,7 @@ def test_t1_a_stopped_run_saves_at_the_next_step_and_goes_on_to_the_bit(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", [0, 2, 3])
+@pytest.mark.parametrize("stage", [0, pytest.param(2, marks=LONG), 3])
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_t1_every_zero_stage_goes_on_to_the_bit(
     corpus: Path, tmp_path: Path, stage: int, precision: str
@@ -175,7 +177,10 @@ def test_t1_another_world_size_sees_the_same_batches(corpus: Path, tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 4), (4, 2)])
-@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+@pytest.mark.parametrize(
+    "stage",
+    [pytest.param(0, marks=LONG), 1, pytest.param(2, marks=LONG), pytest.param(3, marks=LONG)],
+)
 def test_t1_any_world_size_to_any_other(
     corpus: Path, tmp_path: Path, stage: int, before: int, after: int
 ) -> None:
