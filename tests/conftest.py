@@ -11,9 +11,15 @@ import tests.typecheck
 
 install_import_hook(["mlmdist", "data_prep"], f"{tests.typecheck.__name__}.check")
 
+import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
 settings.register_profile(
     "house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("house")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest file first, so that two processes come to their ends together."""
+    items.sort(key=lambda item: "test_main_job" not in item.nodeid)

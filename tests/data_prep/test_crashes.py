@@ -24,8 +24,8 @@ from tests.data_prep.test_verify import documents
 
 CHANGES = ("rename", "replace", "unlink", "mkdir", "rmdir", "fsync")
 CRASHED = 77
-STRIDE = 7  # of the points before the last stage's end; those at the end are all tried
-LAST_POINTS = 25
+STRIDE = 13  # of the points before the last stage's end; those at the end are all tried
+LAST_POINTS = 14
 
 
 class InProcess(Cluster):

@@ -150,7 +150,7 @@ def test_l1_bf16_stays_within_its_tolerance() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world_size", [1, 2, 4])
+@pytest.mark.parametrize("world_size", [1, pytest.param(2, marks=pytest.mark.long), 4])
 def test_l1_every_cut_of_the_batch_gives_the_same_gradient(world_size: int) -> None:
     check_law(world_size, STAGES, ("fp32", "bf16"))
 
