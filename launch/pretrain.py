@@ -13,7 +13,7 @@ import sys
 from mlmdist import dist, logs
 from mlmdist.config.loading import load
 from mlmdist.config.pretrain import Pretrain
-from mlmdist.train import command, folder, plan
+from mlmdist.train import command, folder, plan, precision
 from mlmdist.train.meeting import meet
 from mlmdist.train.sources import open_sources
 from mlmdist.train.stop import Stop
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 def main() -> None:
     """Do what the command line says."""
     options = command.parse(sys.argv[1:])
-    config = load(Pretrain, options.config, options.overrides)
+    config = precision.settled(load(Pretrain, options.config, options.overrides))
     here = dist.place()
     logs.set_up(rank=here.rank)
     folder.check_config(config, options.accept)
@@ -38,10 +38,7 @@ def main() -> None:
 
 
 def pretrain(config: Pretrain, here: dist.Place, options: command.Options) -> None:
-    """Train with the other ranks, if rank 0 finds that the run is not done already.
-
-    torch and DeepSpeed are imported here, and not before.
-    """
+    """Train with the other ranks, if the run is not done; torch and DeepSpeed come in here."""
     from mlmdist.train.check import check
     from mlmdist.train.loop import fit
     from mlmdist.train.run import opened
@@ -50,6 +47,7 @@ def pretrain(config: Pretrain, here: dist.Place, options: command.Options) -> No
         if dist.broadcast_decision(here.rank == 0 and folder.is_done(config)):
             log.info("%s is done: nothing to do", config.run)
             return
+        config = precision.agreed(config)
         sources = open_sources(config)
         work, trial = (check, True) if options.check else (fit, False)
         with opened(config, here, sources, watchdog, stop, options.accept, trial=trial) as run:

@@ -147,8 +147,9 @@ class Train(Section):
     micro_batch: PositiveInt
     """Rows a rank computes at once; gradients accumulate over as many as it takes."""
 
-    precision: Literal["fp32", "bf16"] = "bf16"
-    """Number format of matrix work; weights and optimizer state are kept in fp32."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Number format of matrix work; weights and optimizer state are kept in fp32. `auto` takes bf16
+    where the machine that begins the run multiplies it, else fp32, and stays with that."""
 
     zero_stage: Literal[0, 1, 2, 3] = 1
     """DeepSpeed's ZeRO stage: 1 shards optimizer state, 2 gradients too, 3 weights too."""
