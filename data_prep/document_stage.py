@@ -2,132 +2,207 @@
 
 OUTPUT/documents/manifest.json     balance, sources, and the table of the files
 OUTPUT/documents/000000.jsonl ...  the documents, in the order of their ids
+OUTPUT/documents/quarantine.jsonl  the records that were left out as damaged, if there are any
+
+The driver holds what is known of each split and each file of documents, a kilobyte or so each (64
+MB of source, 32 M characters), and nothing that grows faster.
 """
 
 import hashlib
 import json
 import logging
 from collections import Counter
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
+from data_prep.cleaning import libraries
 from data_prep.cluster import Cluster
-from data_prep.config import Prep
-from data_prep.reading import read_source
-from data_prep.removal import filter_file, find_in_bucket, sign_file
+from data_prep.config import Cleaning, Prep
+from data_prep.deduplication import remove_duplicates
+from data_prep.progress import StageProgress
+from data_prep.quarantine import FILE_NAME, Killers, Reported, refuse_standing, run_guarded, settle
+from data_prep.reading import read_split
 from data_prep.sources.files import SourceFile, find_files
+from data_prep.sources.splits import Piece, Split, plan_splits
 from data_prep.stages import Work, finish_stage, open_stage, stamp
 from mlmdist.errors import DataError
-from mlmdist.files import write_json
-from mlmdist.logs import Progress, quantity
+from mlmdist.files import AnyPath, write_json
+from mlmdist.logs import quantity
 
 log = logging.getLogger(__name__)
 
-DOCUMENTS_A_BUCKET = 20_000  # signatures of so many take 61 MB
+UNFILTERED = {"min_chars": 0, "max_repeated_share": 1.0, "min_letter_share": 0.0, "languages": ()}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One list of sources: its splits, how they are cleaned, and where what is read goes."""
+
+    label: str
+    cleaning: Cleaning
+    splits: list[Split]
+    targets: list[AnyPath]
+
+    @property
+    def names(self) -> list[str]:
+        """What a person calls the splits."""
+        return [f"{self.label} {split.index}: {split.name}" for split in self.splits]
+
+    @property
+    def reports(self) -> list[AnyPath]:
+        """Where the report of each split is when it has been read."""
+        return [target.with_name(f"{target.name}.json") for target in self.targets]
+
+    @property
+    def parts(self) -> list[dict[str, Any]]:
+        """The files of documents that were read, in order."""
+        return [part for path in self.reports for part in _report(path)["parts"]]
 
 
 def clean_documents(config: Prep, cluster: Cluster, *, overwrite: bool) -> None:
-    """Write OUTPUT/documents; raises DataError if nothing is left."""
-    files = find_files(config.sources)
-    settings = {
-        "cleaning": config.cleaning.model_dump(mode="json"),
-        "held_out": config.held_out.model_dump(mode="json"),
-    }
-    wanted = stamp(settings, [file.identity for file in files])
-    work = open_stage(config.output / "documents", wanted, overwrite=overwrite)
+    """Write OUTPUT/documents; raises DataError if nothing is left, or too much is quarantined."""
+    files, excluded = find_files(config.sources), find_files(config.exclude)
+    work = _open(config, files, excluded, overwrite=overwrite)
     if work is None:
+        standing = config.output / "documents"
+        number = read_documents_manifest(standing)["quarantined"]
+        refuse_standing(number, config.allow_quarantined, standing)
         return
-    reports = _read(cluster, config, files, work)
-    raw = [work.scratch / part["name"] for report in reports for part in report["parts"]]
-    if not raw:
-        raise DataError(_nothing_left(files, reports))
-    filtered = _remove_duplicates(cluster, config, reports, raw, work)
-    manifest = _manifest(files, reports, filtered)
+    killers = Killers(work.scratch / "killers.json", config.allow_quarantined)
+    tests = _plan("exclude", excluded, _unfiltered(config.cleaning), work)
+    reading = _plan("read", files, config.cleaning, work)
+    for each in (tests, reading):
+        _read(cluster, each, killers)
+    quarantined = _settle(config, [tests, reading], killers, work)
+    parts = reading.parts
+    if not parts:
+        raise DataError(_nothing_left(files, reading))
+    filtered = remove_duplicates(cluster, config, parts, tests.parts, work)
+    manifest = _manifest(files, reading, filtered) | {"quarantined": quarantined}
     write_json(work.result / "manifest.json", manifest)
     finish_stage(work)
     _log_balance(manifest)
 
 
-def read_documents_manifest(folder: Path) -> dict[str, Any]:
+def read_documents_manifest(folder: AnyPath) -> dict[str, Any]:
     """The manifest of a finished folder of documents."""
     return json.loads((folder / "manifest.json").read_bytes())
 
 
-def _read(
-    cluster: Cluster, config: Prep, files: list[SourceFile], work: Work
-) -> list[dict[str, Any]]:
-    """Read every file that has no report yet; all the reports, in the order of the files."""
-    targets = [work.scratch / f"read-{file.index:06d}" for file in files]
-    missing = [n for n, target in enumerate(targets) if not target.with_suffix(".json").exists()]
-    sizes = [file.path.stat().st_size for file in files]
-    with Progress("reading", sum(sizes), "B") as progress:
-        progress.resume_at(sum(sizes) - sum(sizes[n] for n in missing))
-        tasks = [(files[n], config.cleaning, targets[n]) for n in missing]
-        for task, _ in cluster.run(read_source, tasks):
-            progress.advance(sizes[missing[task]])
-    return [json.loads(target.with_suffix(".json").read_bytes()) for target in targets]
+def _open(
+    config: Prep, files: list[SourceFile], excluded: list[SourceFile], *, overwrite: bool
+) -> Work | None:
+    settings = {
+        "cleaning": config.cleaning.model_dump(mode="json"),
+        "held_out": config.held_out.model_dump(mode="json"),
+    }
+    inputs = {
+        "sources": [file.identity for file in files],
+        "exclude": [file.identity for file in excluded],
+        "libraries": libraries(config.cleaning),
+    }
+    return open_stage(config.output / "documents", stamp(settings, inputs), overwrite=overwrite)
 
 
-def _remove_duplicates(
-    cluster: Cluster, config: Prep, reports: list[dict[str, Any]], raw: list[Path], work: Work
-) -> list[dict[str, Any]]:
-    """Sign, compare and filter what is not done yet; the reports of the filtered files."""
-    parts = [part for report in reports for part in report["parts"]]
-    num_buckets = 1 + sum(part["documents"] for part in parts) // DOCUMENTS_A_BUCKET
-    signatures = [work.scratch / f"{number:06d}.rows" for number in range(len(raw))]
-    tables = [work.scratch / f"{number:06d}.npy" for number in range(num_buckets)]
-    filtered = [work.scratch / f"filtered-{number:06d}.json" for number in range(len(raw))]
-    with Progress("comparing", 2 * len(raw) + num_buckets, "files") as progress:
-        for function, done, tasks in (
-            (sign_file, signatures, [(path, config, num_buckets) for path in raw]),
-            (
-                find_in_bucket,
-                tables,
-                [(signatures, bucket, num_buckets, config) for bucket in range(num_buckets)],
-            ),
-            (
-                filter_file,
-                filtered,
-                [(p, tables, work.result / f"{n:06d}.jsonl") for n, p in enumerate(raw)],
-            ),
-        ):
-            missing = [n for n, path in enumerate(done) if not path.exists()]
-            progress.advance(len(done) - len(missing))
-            for _ in cluster.run(function, [(*tasks[n], done[n]) for n in missing]):
-                progress.advance(1)
-    return [json.loads(report.read_bytes()) for report in filtered]
+def _unfiltered(cleaning: Cleaning) -> Cleaning:
+    """The same normal form, and nothing dropped: a test set may be of short or odd texts."""
+    return cleaning.model_copy(update=UNFILTERED)
+
+
+def _plan(label: str, files: list[SourceFile], cleaning: Cleaning, work: Work) -> Reading:
+    """The splits of the files: as an earlier try of this stage planned them, if there was one."""
+    path = work.scratch / f"{label}-plan.json"
+    if not path.exists():
+        plan = [
+            [[piece.file.index, piece.start, piece.stop] for piece in split.pieces]
+            for split in plan_splits(files)
+        ]
+        write_json(path, plan)
+    splits = [
+        Split(index, tuple(Piece(files[place], start, stop) for place, start, stop in pieces))
+        for index, pieces in enumerate(json.loads(path.read_bytes()))
+    ]
+    targets = [work.scratch / f"{label}-{split.index:06d}" for split in splits]
+    return Reading(label, cleaning, splits, targets)
+
+
+def _read(cluster: Cluster, reading: Reading, killers: Killers) -> None:
+    """Read every split that has no report yet, but those that kill their worker too often."""
+    there = [report.exists() for report in reading.reports]
+    missing = [number for number, done in enumerate(there) if not done]
+    sizes = [split.num_bytes for split in reading.splits]
+    tasks = [(reading.splits[n], reading.cleaning, reading.targets[n]) for n in missing]
+    names = [reading.names[number] for number in missing]
+    with StageProgress(
+        "reading" if reading.label == "read" else "reading what to exclude",
+        [sizes[number] for number in missing],
+        names,
+        done_before=sum(size for size, done in zip(sizes, there, strict=True) if done),
+    ) as shown:
+        for _ in run_guarded(cluster, read_split, tasks, names=names, killers=killers, shown=shown):
+            pass
+
+
+def _settle(config: Prep, readings: Sequence[Reading], killers: Killers, work: Work) -> int:
+    """The number of quarantined records; DataError if the recipe does not allow so many."""
+    tasks = [
+        Reported(name, split.pieces[0].file.name, report)
+        for reading in readings
+        for name, split, report in zip(reading.names, reading.splits, reading.reports, strict=True)
+    ]
+    return settle(
+        tasks,
+        killers,
+        stage="read",
+        kept=work.result / FILE_NAME,
+        refused=config.output / f"documents.{FILE_NAME}",
+        allowance=config.allow_quarantined,
+    )
+
+
+def _report(path: AnyPath) -> dict[str, Any]:
+    """A split's report without the list of what is quarantined, which may be long."""
+    report = json.loads(path.read_bytes())
+    del report["quarantined"]
+    return report
 
 
 def _manifest(
-    files: list[SourceFile], reports: list[dict[str, Any]], filtered: list[dict[str, Any]]
+    files: list[SourceFile], reading: Reading, filtered: Sequence[AnyPath]
 ) -> dict[str, Any]:
-    digest = hashlib.sha256("".join(part["sha256"] for part in filtered).encode())
+    parts = [json.loads(path.read_bytes()) for path in filtered]
+    digest = hashlib.sha256("".join(part["sha256"] for part in parts).encode())
+    reports = [_report(path) for path in reading.reports]
     balance: dict[str, Any] = {}
     for unit, kept in (("documents", "documents"), ("characters", "chars")):
         dropped = Counter[str]()
-        for source in reports:
-            dropped.update(source[unit]["dropped"])
-        for part in filtered:
-            dropped.update(part["dropped"][unit])
+        for counts in chain(
+            (report[unit]["dropped"] for report in reports),
+            (part["dropped"][unit] for part in parts),
+        ):
+            dropped.update(counts)
         balance[unit] = {
             "in": sum(report[unit]["in"] for report in reports),
-            "out": sum(part[kept] for part in filtered),
+            "out": sum(part[kept] for part in parts),
             "dropped": dict(sorted(dropped.items())),
         }
     return {
         "fingerprint": digest.hexdigest(),
         "chars": balance["characters"]["out"],
+        "invalid_bytes": sum(report.get("invalid_bytes", 0) for report in reports),
         "balance": balance,
-        "sources": [{"name": f.path.name, "bytes": f.path.stat().st_size} for f in files],
-        "parts": [{key: part[key] for key in ("name", "documents", "chars")} for part in filtered],
+        "sources": [{"name": file.name, "bytes": file.num_bytes} for file in files],
+        "parts": [{key: part[key] for key in ("name", "documents", "chars")} for part in parts],
     }
 
 
-def _nothing_left(files: list[SourceFile], reports: list[dict[str, Any]]) -> str:
+def _nothing_left(files: list[SourceFile], reading: Reading) -> str:
     dropped = Counter[str]()
-    for report in reports:
-        dropped.update(report["documents"]["dropped"])
-    names = ", ".join(file.path.name for file in files[:3])
+    for path in reading.reports:
+        dropped.update(_report(path)["documents"]["dropped"])
+    names = ", ".join(file.name for file in files[:3])
     reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items()) or "no record"
     return (
         f"sources ({names}): no document is left to train on ({reasons}); "

@@ -4,14 +4,15 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
 from mlmdist.errors import DataError
+from mlmdist.files import AnyPath
 from mlmdist.rng import hash64
 
 ORDINAL_BITS = 40
 FIELDS = {"id", "group", "title", "paragraphs"}
+SENTENCES_GIVEN = "sentences_given"  # a field of only those documents where it is true
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Document:
 
     title: str
     paragraphs: tuple[str, ...]
+    sentences_given: bool = False
+    """True where each paragraph is exactly one sentence, as the source says."""
 
     @property
     def num_characters(self) -> int:
@@ -63,6 +66,8 @@ def to_line(document: Document) -> bytes:
         "title": document.title,
         "paragraphs": document.paragraphs,
     }
+    if document.sentences_given:
+        fields[SENTENCES_GIVEN] = True
     text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "surrogatepass") + b"\n"
 
@@ -70,14 +75,17 @@ def to_line(document: Document) -> bytes:
 def from_line(line: bytes) -> Document:
     """The document of a line that `to_line` wrote; ValueError says what is wrong with another."""
     fields = json.loads(line.decode("utf-8", "surrogatepass"))
-    if not isinstance(fields, dict) or set(fields) != FIELDS:
+    given = fields.pop(SENTENCES_GIVEN, False) if isinstance(fields, dict) else False
+    if not isinstance(fields, dict) or set(fields) != FIELDS or given not in (True, False):
         raise ValueError(f"the fields must be {', '.join(sorted(FIELDS))}")
     paragraphs = fields["paragraphs"]
     if not isinstance(paragraphs, list) or not all(isinstance(text, str) for text in paragraphs):
         raise ValueError("paragraphs must be a list of strings")
     if type(fields["id"]) is not int or not 0 <= fields["id"] < 2**64:
         raise ValueError("id must be an unsigned 64-bit integer")
-    return Document(fields["id"], str(fields["group"]), str(fields["title"]), tuple(paragraphs))
+    return Document(
+        fields["id"], str(fields["group"]), str(fields["title"]), tuple(paragraphs), bool(given)
+    )
 
 
 def write_documents(file: BinaryIO, documents: Iterable[Document]) -> int:
@@ -89,7 +97,7 @@ def write_documents(file: BinaryIO, documents: Iterable[Document]) -> int:
     return number
 
 
-def read_documents(path: Path) -> Iterator[Document]:
+def read_documents(path: AnyPath) -> Iterator[Document]:
     """The documents of a file of JSON Lines, one at a time.
 
     Raises DataError naming the file and line where a line is damaged or cut short.

@@ -13,16 +13,19 @@ depends on the rows alone, never on splits, their order or their number.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from data_prep.signatures import EXCLUDED, HELD_OUT, NUM_HASHES, ROW
 from mlmdist.errors import DataError
-from mlmdist.files import atomic_writer
+from mlmdist.files import AnyPath, atomic_writer
 
 NEAR = 0.75
 """The estimated part of common word runs from which two documents are near duplicates."""
+
+MOST_COMPARED = 1000
+"""Kept documents of one key that another is compared with, held-out ones first, then the smallest
+ids: a phrase that a hundred thousand documents share must not take a hundred thousand squared."""
 
 KINDS = ("excluded", "held_out", "exact", "near")
 """Why a document leaves, strongest reason first: its twin is a test set's, a held-out one, equal to
@@ -43,9 +46,10 @@ def duplicates_in_bucket(
 ) -> list[Duplicate]:
     """The documents that rows of dtype ROW show to be duplicates, in order of their ids.
 
-    `rows` holds all rows of each key it holds. A document is compared with those of its key that
-    were kept, held-out ones first, then by id. `near` above 1 finds only exact duplicates; without
-    `near_on_one_side` near ones stay, but for those on different sides (law E1).
+    `rows` holds all rows of each key it holds. A document is compared with the first of its key
+    that were kept, at most MOST_COMPARED, held-out ones first, then by id: time and memory are
+    linear in the rows. `near` above 1 finds only exact duplicates; without `near_on_one_side` near
+    ones stay, but for those on different sides (law E1).
     """
     rows = rows[np.lexsort((rows["document_id"], rows["side"], rows["key"]))]
     _, starts, counts = np.unique(rows["key"], return_index=True, return_counts=True)
@@ -68,7 +72,7 @@ def resolve(duplicates: Iterable[Duplicate]) -> dict[int, Duplicate]:
     return chosen
 
 
-def write_rows(path: Path, rows: np.ndarray, num_buckets: int) -> None:
+def write_rows(path: AnyPath, rows: np.ndarray, num_buckets: int) -> None:
     """Write a split's rows by bucket, atomically: the places where buckets begin, then the rows."""
     rows = rows[np.lexsort((rows["document_id"], rows["key"]))]
     offsets = np.searchsorted(_bucket(rows["key"], num_buckets), np.arange(num_buckets + 1))
@@ -77,7 +81,7 @@ def write_rows(path: Path, rows: np.ndarray, num_buckets: int) -> None:
         file.write(rows.tobytes())
 
 
-def read_bucket(paths: Sequence[Path], bucket: int, num_buckets: int) -> np.ndarray:
+def read_bucket(paths: Sequence[AnyPath], bucket: int, num_buckets: int) -> np.ndarray:
     """All rows of one of `num_buckets` buckets, out of the files of all splits.
 
     Raises DataError where a file is damaged or was written for another number of buckets.
@@ -91,7 +95,7 @@ def _of_one_key(rows: np.ndarray, near: float, on_one_side: bool) -> Iterator[Du
     ids, sides, contents = (rows[name].tolist() for name in ("document_id", "side", "content"))
     twin_of: dict[bytes, int] = {}  # content -> the kept row that stands for it
     kept: list[int] = []
-    sketches = np.empty((len(rows), NUM_HASHES), np.uint8)  # of the kept rows
+    sketches = np.empty((min(len(rows), MOST_COMPARED), NUM_HASHES), np.uint8)  # of the kept rows
     least = math.ceil(near * NUM_HASHES)
     for place, content in enumerate(contents):
         twin = twin_of.get(content)
@@ -101,10 +105,12 @@ def _of_one_key(rows: np.ndarray, near: float, on_one_side: bool) -> Iterator[Du
             if twin is not None and sides[twin] == sides[place] and not on_one_side:
                 twin = None
         twin_of[content] = place if twin is None else twin
-        if twin is None:
+        if twin is None and len(kept) < MOST_COMPARED:
             sketches[len(kept)] = rows["sketch"][place]
             kept.append(place)
-        elif sides[place] != EXCLUDED:  # an excluded text is no document that could leave
+        if twin is None:
+            continue
+        if sides[place] != EXCLUDED:  # an excluded text is no document that could leave
             kind = _kind(sides[place], sides[twin], content == contents[twin])
             yield Duplicate(ids[place], ids[twin], kind)
 
@@ -127,7 +133,7 @@ def _bucket(keys: np.ndarray, num_buckets: int) -> np.ndarray:
     return ((keys >> np.uint64(32)) * np.uint64(num_buckets)) >> np.uint64(32)
 
 
-def _bucket_of_file(path: Path, bucket: int, num_buckets: int) -> np.ndarray:
+def _bucket_of_file(path: AnyPath, bucket: int, num_buckets: int) -> np.ndarray:
     try:
         with path.open("rb") as file:
             offsets = np.load(file, allow_pickle=False)

@@ -1,130 +1,197 @@
-"""Documents to windows: encode paragraphs, find sentences and words, cut, lay out as a block."""
+"""Documents to tokens: encode paragraphs, find sentences, words and tags; then lay out windows.
 
-from collections.abc import Sequence
-from itertools import chain, pairwise
+A document's tokens are those of its paragraphs, each encoded as a whole: sentences encoded alone
+would get stray word marks. Cleaning bounds the length of a paragraph, so a document of any length
+is encoded in bounded memory, but for its text and its arrays (about 4 bytes a token).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Int64, UInt64
 
-from data_prep.config import Windows
+from data_prep.config import Prep, Tags, Windows, Words
 from data_prep.documents import Document
-from data_prep.sentences import ends
-from mlmdist.blocks import Block
-from mlmdist.tokenizer import NUM_SPECIAL_POSITIONS, Encoded, Tokenizer, normalize
-from mlmdist.windows import Window, cut
+from data_prep.key_sentences import information
+from data_prep.long_text import cut_documents
+from data_prep.sentences import inner_ends
+from data_prep.tags import tags_of
+from data_prep.words import word_starts
+from mlmdist.blocks import LAST_OF_DOCUMENT, Block, spans
+from mlmdist.tokenizer import Encoded, Tokenizer
+from mlmdist.windows import Text, place
 
 U16_IDS = 1 << 16
+RUN_CHARACTERS = 2_000_000  # encoded at once: lists of ids take 30 bytes a token
 
 
-def encode_documents(
-    documents: Sequence[Document], tokenizer: Tokenizer, config: Windows
-) -> tuple[Block, int]:
-    """The documents' windows, in order, as one block of any number of rows; and their tokens.
+@dataclass(frozen=True)
+class Tokens:
+    """Documents as tokens, end to end, before they are cut."""
 
-    The number of tokens is counted before anything is cut, for the balance of law W2.
+    ids: UInt64[np.ndarray, "documents"]
+    characters: Int64[np.ndarray, "documents"]
+    text: Text
+    tokens: np.ndarray
+    """Unsigned, of 16 bits where the vocabulary allows."""
 
-    A document's tokens are those of its paragraphs, each encoded as a whole: sentences encoded
-    alone would get stray word marks. A sentence end inside a piece is no boundary.
+    tags: np.ndarray | None
+    disagreements: int
+    """Word boundaries of the segmenter inside a token."""
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph to encode, normalised."""
+
+    text: str
+    document: int
+    """Its place among the documents that are encoded together."""
+
+    whole: bool
+    """Whether it is one sentence, which is not looked into."""
+
+
+class Encoder:
+    """A tokenizer and the recipe's words, tags and windows: documents in, windows out."""
+
+    def __init__(self, tokenizer: Tokenizer, words: Words, tags: Tags, windows: Windows) -> None:
+        self.tokenizer, self.words, self.tags, self.windows = tokenizer, words, tags, windows
+        self.dtype = np.uint16 if tokenizer.vocabulary.size <= U16_IDS else np.uint32
+        used = windows.long_text == "key_sentences"
+        self.known = information(tokenizer.scores.tolist()) if used else np.zeros(0, dtype=np.int64)
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, config: Prep) -> "Encoder":
+        """The encoder of a recipe."""
+        return cls(tokenizer, config.words, config.tags, config.windows)
+
+    def tokens(self, documents: Sequence[Document]) -> Tokens:
+        """The tokens of the documents, in order; what is held beside them is bounded."""
+        counts = np.zeros(len(documents) + 1, dtype=np.int64)  # tokens, by place + 1
+        parts: list[tuple[np.ndarray, ...]] = []
+        tagged: list[np.ndarray] = []
+        before, disagreements = 0, 0
+        for run in _runs(_paragraphs(documents, self.tokenizer)):
+            texts = [paragraph.text for paragraph in run]
+            whole = np.array([paragraph.whole for paragraph in run], dtype=np.bool_)
+            encoded = self.tokenizer.encode_with_ends(texts)
+            words, disagreed = word_starts(texts, encoded, self.tokenizer, self.words)
+            tags = tags_of(texts, encoded, words, self.tags)
+            sentences = find_sentence_starts(texts, encoded, whole)
+            parts.append((encoded.tokens.astype(self.dtype), sentences + before, words))
+            tagged += [] if tags is None else [tags]
+            places = [paragraph.document + 1 for paragraph in run]
+            np.add.at(counts, places, np.diff(encoded.ptr))
+            before += len(encoded.tokens)
+            disagreements += disagreed
+        tokens, sentences, words = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Tokens(
+            ids=np.array([document.id for document in documents], dtype=np.uint64),
+            characters=np.array([document.num_characters for document in documents]),
+            text=Text(np.cumsum(counts), sentences, words),
+            tokens=tokens,
+            tags=np.concatenate(tagged) if tagged else None,
+            disagreements=disagreements,
+        )
+
+    def windows_of(self, encoded: Tokens, max_seq_len: int) -> tuple[Block, int]:
+        """The windows kept of the documents, in order, as one block of any number of rows.
+
+        Also gives the tokens that are in none of them, counted by gaps and not by what is there, so
+        that the balance of law W2 says something.
+        """
+        text = encoded.text
+        rows = cut_documents(
+            text, encoded.tokens, encoded.ids, self.known, self.windows, max_seq_len
+        )
+        placed = place(text, rows)
+        window_ptr, (tokens, words, tags) = spans(
+            (encoded.tokens, text.word_starts, encoded.tags), rows.start, rows.stop
+        )
+        sentence_ptr, sentence_start = _window_sentences(
+            text.sentence_starts, rows.start, rows.stop
+        )
+        gapless = self.windows.long_text == "sliding"
+        block = Block(
+            tokens=tokens,
+            window_ptr=window_ptr.astype(np.uint32),
+            sentence_start=sentence_start.astype(np.uint16),
+            sentence_ptr=sentence_ptr.astype(np.uint32),
+            word_start=words,
+            document_id=encoded.ids[placed.document],
+            token_offset=(rows.start - text.bounds[placed.document]).astype(np.uint32),
+            window_number=placed.number.astype(np.uint32),
+            repeated=rows.repeated.astype(np.uint16),
+            flags=placed.flags.astype(np.uint8),
+            tag=tags,
+            gap=None if gapless else placed.gap.astype(np.uint32),
+        )
+        last = rows.stop[(placed.flags & LAST_OF_DOCUMENT) > 0]
+        behind = text.bounds[1:][np.diff(text.bounds) > 0] - last
+        return block, int(placed.gap.sum() + behind.sum())
+
+
+def find_sentence_starts(
+    texts: Sequence[str],
+    encoded: Encoded,
+    whole: Bool[np.ndarray, "texts"],
+) -> Int64[np.ndarray, "starts"]:
+    """Tokens at which a sentence starts, ascending.
+
+    A text's first token is one; a `whole` text has no other. A sentence end inside a token is no
+    boundary.
     """
-    texts = [normalize(text) for document in documents for text in document.paragraphs]
-    encoded = tokenizer.encode_with_ends(texts)
-    word_starts = tokenizer.word_starts(encoded.tokens, encoded.ptr)
-    sentence_starts = find_sentence_starts(texts, encoded)
-    paragraphs = np.cumsum([0] + [len(document.paragraphs) for document in documents])
-    bounds = encoded.ptr[paragraphs]  # document i has the tokens bounds[i] to bounds[i + 1]
-    windows = [
-        _cut_document(first, last, sentence_starts, word_starts, config)
-        for first, last in pairwise(bounds.tolist())
-    ]
-    ids = np.array([document.id for document in documents], dtype=np.uint64)
-    dtype = np.uint16 if tokenizer.vocabulary.size <= U16_IDS else np.uint32
-    tokens = encoded.tokens.astype(dtype)
-    block = _lay_out(windows, ids, bounds, tokens, sentence_starts, word_starts)
-    return block, len(tokens)
-
-
-def find_sentence_starts(texts: Sequence[str], encoded: Encoded) -> Int64[np.ndarray, "starts"]:
-    """Tokens at which a sentence starts, ascending; a text's first token is one."""
-    bases = np.cumsum([0] + [len(text) for text in texts])
-    inside = [
-        base + end
-        for base, text in zip(bases.tolist(), texts, strict=False)
-        for end in ends(text)[:-1]
-    ]
-    end_chars = np.array(inside, dtype=np.int64)
+    starts = np.zeros(len(encoded.tokens) + 1, dtype=np.bool_)
+    found = [np.zeros(0, dtype=np.int64)]
+    base, place = 0, 0
+    for single, run in groupby(whole.tolist()):
+        some = texts[place : place + sum(1 for _ in run)]
+        if not single:
+            found.append(inner_ends(some) + base)
+        base += sum(map(len, some))
+        place += len(some)
+    end_chars = np.concatenate(found)
     token = np.searchsorted(encoded.char_end, end_chars)
-    on_boundary = encoded.char_end[token] == end_chars if len(token) else np.zeros(0, np.bool_)
-    firsts = encoded.ptr[:-1][np.diff(encoded.ptr) > 0]
-    return np.union1d(firsts, token[on_boundary] + 1)
+    starts[token[encoded.char_end[token] == end_chars] + 1] = True
+    starts[encoded.ptr[:-1][np.diff(encoded.ptr) > 0]] = True
+    return np.flatnonzero(starts[:-1])
 
 
-def _cut_document(
-    first: int,
-    last: int,
-    sentence_starts: Int64[np.ndarray, "starts"],
-    word_starts: Bool[np.ndarray, "total"],
-    config: Windows,
-) -> list[Window]:
-    low, high = np.searchsorted(sentence_starts, (first, last))
-    return cut(
-        last - first,
-        (sentence_starts[low:high] - first).tolist(),
-        word_starts[first:last],
-        config.max_seq_len - NUM_SPECIAL_POSITIONS,
-        config.overlap,
-    )
+def _paragraphs(documents: Sequence[Document], tokenizer: Tokenizer) -> Iterator[Paragraph]:
+    """The normalised paragraphs of the documents; none is empty."""
+    for number, document in enumerate(documents):
+        for paragraph in document.paragraphs:
+            if text := tokenizer.normalize(paragraph):
+                yield Paragraph(text, number, document.sentences_given)
 
 
-def _lay_out(
-    windows: list[list[Window]],
-    document_ids: np.ndarray,
-    bounds: Int64[np.ndarray, "documents_plus_1"],
-    tokens: np.ndarray,
-    sentence_starts: Int64[np.ndarray, "starts"],
-    word_starts: Bool[np.ndarray, "total"],
-) -> Block:
-    """The windows' arrays, gathered from the arrays of all tokens."""
-    counts = np.array([len(rows) for rows in windows], dtype=np.int64)
-    table = np.array(list(chain.from_iterable(windows)), dtype=np.int64).reshape(-1, 4)
-    start, stop, repeated, flags = table.T
-    base = np.repeat(bounds[:-1], counts)
-    window_ptr, token_index = _spans(base + start, base + stop)
-    low = np.searchsorted(sentence_starts, base + start, "right")
-    high = np.searchsorted(sentence_starts, base + stop, "left")
-    sentence_ptr, sentence_start = _window_sentences(sentence_starts, base + start, low, high)
-    first_window = np.cumsum(counts) - counts
-    return Block(
-        tokens=tokens[token_index],
-        window_ptr=window_ptr.astype(np.uint32),
-        sentence_start=sentence_start.astype(np.uint16),
-        sentence_ptr=sentence_ptr.astype(np.uint32),
-        word_start=word_starts[token_index],
-        document_id=np.repeat(document_ids, counts),
-        token_offset=start.astype(np.uint32),
-        window_number=(np.arange(len(table)) - np.repeat(first_window, counts)).astype(np.uint32),
-        repeated=repeated.astype(np.uint16),
-        flags=flags.astype(np.uint8),
-    )
+def _runs(paragraphs: Iterator[Paragraph]) -> Iterator[list[Paragraph]]:
+    """Paragraphs in runs of about RUN_CHARACTERS; one run, empty, if there are none."""
+    run: list[Paragraph] = []
+    size = 0
+    for paragraph in paragraphs:
+        if run and size + len(paragraph.text) > RUN_CHARACTERS:
+            yield run
+            run, size = [], 0
+        run.append(paragraph)
+        size += len(paragraph.text)
+    yield run
 
 
 def _window_sentences(
     sentence_starts: Int64[np.ndarray, "starts"],
-    window_start: Int64[np.ndarray, "rows"],
-    low: Int64[np.ndarray, "rows"],
-    high: Int64[np.ndarray, "rows"],
+    start: Int64[np.ndarray, "rows"],
+    stop: Int64[np.ndarray, "rows"],
 ) -> tuple[Int64[np.ndarray, "rows_plus_1"], Int64[np.ndarray, "found"]]:
     """Pointers and offsets of the sentence starts inside each window: 0, then those between."""
-    inner_ptr, inner = _spans(low, high)
-    rows = np.arange(len(window_start))
-    offsets = sentence_starts[inner] - np.repeat(window_start, high - low)
-    with_zero = np.insert(offsets, inner_ptr[:-1], 0)
-    return inner_ptr + np.append(rows, len(rows)), with_zero
-
-
-def _spans(
-    starts: Int64[np.ndarray, "rows"], stops: Int64[np.ndarray, "rows"]
-) -> tuple[Int64[np.ndarray, "rows_plus_1"], Int64[np.ndarray, "total"]]:
-    """Pointers to, and the integers of, the ranges [start, stop), end to end."""
-    lengths = stops - starts
-    ptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
-    return ptr, np.arange(ptr[-1]) + np.repeat(starts - ptr[:-1], lengths)
+    low = np.searchsorted(sentence_starts, start, "right")
+    high = np.searchsorted(sentence_starts, stop, "left")
+    found: list[Any]
+    ptr, found = spans((sentence_starts,), low - 1, high)  # one in front, to be made 0
+    offsets = found[0] - np.repeat(start, np.diff(ptr))
+    offsets[ptr[:-1]] = 0
+    return ptr, offsets

@@ -2,8 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -11,19 +10,18 @@ from jaxtyping import Int64
 
 from data_prep.parts import part_entry, read_report, seal_keys, side_path
 from mlmdist.blocks import ROWS_PER_BLOCK, Block, concatenate, take
-from mlmdist.files import atomic_writer, write_json
-from mlmdist.shards import Manifest, Shard, ShardEntry, fingerprint, table_line, write_shard
+from mlmdist.files import AnyPath, atomic_writer, write_json
+from mlmdist.shards import (
+    Manifest,
+    Shard,
+    ShardEntry,
+    fingerprint,
+    manifest_checksum,
+    table_line,
+    write_shard,
+)
 
 BLOCK_DIGITS = 6
-
-
-def bucket_sizes(reports: Sequence[dict[str, Any]], side: str) -> dict[str, int]:
-    """Windows of each bucket of a side over all parts, buckets ascending."""
-    sizes: dict[str, int] = {}
-    for report in reports:
-        for bucket, size in report[side]["buckets"].items():
-            sizes[bucket] = sizes.get(bucket, 0) + size
-    return dict(sorted(sizes.items()))
 
 
 def plan_shards(sizes: dict[str, int], blocks_per_shard: int) -> list[tuple[list[str], int, int]]:
@@ -43,14 +41,15 @@ def plan_shards(sizes: dict[str, int], blocks_per_shard: int) -> list[tuple[list
 
 
 def seal_shard(
-    parts: Sequence[Path],
+    parts: Sequence[AnyPath],
+    length: int,
     side: str,
     plan: tuple[list[str], int, int],
     seed: int,
     first_block: int,
     vocab_size: int,
-    target: Path,
-    report: Path,
+    target: AnyPath,
+    report: AnyPath,
 ) -> None:
     """Write the shard `target` and, last, `report`: its table entry and token counts.
 
@@ -59,7 +58,7 @@ def seal_shard(
     buckets, skip, count = plan
     found: dict[str, list[Block]] = {bucket: [] for bucket in buckets}
     for part in parts:
-        for bucket, block in _read_buckets(part, side, found.keys()):
+        for bucket, block in _read_buckets(part, length, side, found.keys()):
             found[bucket].append(block)
     block = concatenate([_sorted(concatenate(found.pop(bucket)), seed) for bucket in buckets])
     rows = take(block, np.arange(skip, skip + count))
@@ -86,11 +85,13 @@ def _sorted(block: Block, seed: int) -> Block:
     return take(block, np.lexsort((block.window_number, block.document_id, keys)))
 
 
-def _read_buckets(part: Path, side: str, buckets: Collection[str]) -> Iterator[tuple[str, Block]]:
-    entry = part_entry(read_report(part), side)
+def _read_buckets(
+    part: AnyPath, length: int, side: str, buckets: Collection[str]
+) -> Iterator[tuple[str, Block]]:
+    entry = part_entry(read_report(part), length, side)
     if entry is None:
         return
-    shard = Shard(side_path(part, side), entry)
+    shard = Shard(side_path(part, length, side), entry)
     try:
         for number, block in enumerate(shard.index):
             if block.key in buckets:
@@ -106,8 +107,8 @@ def _blocks(rows: Block, first_block: int) -> Iterator[tuple[str, Block]]:
 
 
 def write_set(
-    folder: Path,
-    reports: Sequence[Path],
+    folder: AnyPath,
+    reports: Sequence[AnyPath],
     *,
     documents: int,
     described: dict[str, Any],
@@ -138,5 +139,6 @@ def write_set(
         **{f"num_{key}": value for key, value in counts.items()},
         **described,
     )
+    manifest = replace(manifest, checksum=manifest_checksum(manifest))
     write_json(folder / "manifest.json", asdict(manifest))
     return manifest

@@ -8,14 +8,15 @@ whole band with probability 1 - (1 - J**6)**20: .27 at J = .5, .93 at .7, .98 at
 """
 
 import hashlib
-import unicodedata
-from collections.abc import Iterable
-from functools import cache
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
 
 import numpy as np
-from jaxtyping import UInt8, UInt32, UInt64
+from jaxtyping import Int64, UInt8, UInt32, UInt64
 from rensa import RMinHash  # pyright: ignore[reportAttributeAccessIssue]
 
+from data_prep.characters import SPACELESS, character_categories, code_points
 from data_prep.documents import Document
 from mlmdist.rng import absorb_array, hash64, mix_array
 
@@ -40,12 +41,9 @@ ROW = np.dtype(
 )
 """One band of a document; rows of one key are compared. 153 bytes, 20 rows a document."""
 
-# Scripts without spaces: each character is a word of its own.
-_WORD_CHARACTERS = (
-    (0x0E00, 0x0EFF), (0x0F00, 0x0FFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3040, 0x30FF),
-    (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF),
-)  # fmt: skip
-_SEPARATOR, _LETTER, _WORD = 0, 1, 2
+_SEPARATOR, _LETTER, _WORD, _SEVERAL = 0, 1, 2, 3
+_SEVERAL_CHARACTERS = re.compile("[ßŉǰΐΰևẖ-ẚẞ\u1f50-\u1fff\ufb00-\ufb17İ]")
+_BLOCK = 1 << 16
 _MULTIPLIER = 0x9E3779B97F4A7C15
 
 
@@ -93,19 +91,59 @@ def word_hashes(text: str) -> UInt64[np.ndarray, "words"]:
 
     In scripts that put no spaces between words each character is a word.
     """
-    codes = np.frombuffer(text.casefold().encode("utf-32-le", "surrogatepass"), "<u4")
+    return words_by_line(text)[0]
+
+
+def words_by_line(text: str) -> tuple[UInt64[np.ndarray, "words"], Int64[np.ndarray, "words"]]:
+    """The `word_hashes` of a text, and the line, from 0 on, on which each word stands."""
+    codes = code_points(text)
     kinds = _kinds()[codes]
-    inside = np.flatnonzero(kinds)
-    if not inside.size:
-        return np.empty(0, np.uint64)
-    alone = kinds[inside] == _WORD
-    begins = np.ones(inside.size, np.bool_)
-    begins[1:] = (np.diff(inside) > 1) | alone[1:] | alone[:-1]
-    starts = np.flatnonzero(begins)
-    lengths = np.diff(starts, append=inside.size)
-    offsets = np.arange(inside.size) - np.repeat(starts, lengths)
-    terms = mix_array(codes[inside].astype(np.uint64)) * _powers(int(lengths.max()))[offsets]
-    return mix_array(np.add.reduceat(terms, starts))
+    if np.any(kinds == _SEVERAL):  # a German sharp s is two letters without case
+        codes = code_points(_SEVERAL_CHARACTERS.sub(lambda match: match[0].casefold(), text))
+        kinds = _kinds()[codes]
+    starts, stops = _word_bounds(kinds)
+    found = [_hash_words(codes, *part) for part in _blocks(starts, stops)]
+    lines = np.flatnonzero(codes == ord("\n")).searchsorted(starts)
+    return np.concatenate([np.empty(0, np.uint64), *found]), lines
+
+
+def _word_bounds(
+    kinds: UInt8[np.ndarray, "characters"],
+) -> tuple[Int64[np.ndarray, "words"], Int64[np.ndarray, "words"]]:
+    """Where words start and stop: runs of letters, and characters that are words."""
+    letters = np.zeros(len(kinds) + 2, np.bool_)
+    letters[1:-1] = kinds == _LETTER
+    alone = kinds == _WORD
+    starts, stops = letters[1:-1] & ~letters[:-2], letters[1:-1] & ~letters[2:]
+    return np.flatnonzero(starts | alone), np.flatnonzero(stops | alone) + 1
+
+
+def _blocks(
+    starts: Int64[np.ndarray, "words"], stops: Int64[np.ndarray, "words"]
+) -> Iterator[tuple[Int64[np.ndarray, "some"], Int64[np.ndarray, "some"]]]:
+    """The words in runs of about _BLOCK characters, and more only where one word is longer."""
+    first = 0
+    while first < len(starts):
+        last = int(np.searchsorted(stops, starts[first] + _BLOCK, "right"))
+        last = max(last, first + 1)
+        yield starts[first:last], stops[first:last]
+        first = last
+
+
+def _hash_words(
+    codes: np.ndarray, starts: Int64[np.ndarray, "words"], stops: Int64[np.ndarray, "words"]
+) -> UInt64[np.ndarray, "words"]:
+    """The hash of each word: of the sum of its mixed codes, each times a power of its place.
+
+    The sums are differences of one running sum, whose powers count from the first word's start; the
+    inverse powers set that right, exactly, modulo 2**64.
+    """
+    base = int(starts[0])
+    codes = codes[base : int(stops[-1])]
+    powers, inverse_powers = _powers(max(len(codes) + 1, _BLOCK + 1))
+    sums = np.zeros(len(codes) + 1, np.uint64)
+    np.cumsum(_mixed_codes()[codes] * powers[: len(codes)], out=sums[1:])
+    return mix_array((sums[stops - base] - sums[starts - base]) * inverse_powers[starts - base])
 
 
 def minima(shingles: UInt64[np.ndarray, "shingles"]) -> UInt32[np.ndarray, "hashes"]:
@@ -126,21 +164,37 @@ def band_keys(signature: UInt32[np.ndarray, "hashes"]) -> UInt64[np.ndarray, "ba
     return state
 
 
-def _powers(count: int) -> UInt64[np.ndarray, "count"]:
-    """The powers of an odd constant from 0 on, modulo 2**64."""
-    factors = np.full(count, _MULTIPLIER, np.uint64)
-    factors[0] = 1
-    return np.cumprod(factors, dtype=np.uint64)
+@lru_cache(maxsize=2)
+def _powers(count: int) -> tuple[UInt64[np.ndarray, "count"], UInt64[np.ndarray, "count"]]:
+    """The powers of an odd constant from 0 on, and of its inverse, modulo 2**64."""
+    powers = []
+    for base in (_MULTIPLIER, pow(_MULTIPLIER, -1, 1 << 64)):
+        factors = np.full(count, base, np.uint64)
+        factors[0] = 1
+        powers.append(np.cumprod(factors, dtype=np.uint64))
+    return powers[0], powers[1]
+
+
+@cache
+def _without_case() -> UInt32[np.ndarray, "codes"]:
+    """For each code point that without case, or itself where that is several."""
+    folded = (chr(code).casefold() for code in range(0x110000))
+    return np.array([ord(f) if len(f) == 1 else n for n, f in enumerate(folded)], np.uint32)
+
+
+@cache
+def _mixed_codes() -> UInt64[np.ndarray, "codes"]:
+    """For each code point the mixed one of what it is without case."""
+    return mix_array(_without_case().astype(np.uint64))
 
 
 @cache
 def _kinds() -> UInt8[np.ndarray, "codes"]:
-    """For each code point whether it separates words, is part of one, or is one."""
-    kinds = np.fromiter(
-        (unicodedata.category(chr(code))[0] in "LNM" for code in range(0x110000)),
-        np.uint8,
-        0x110000,
-    )
-    for first, last in _WORD_CHARACTERS:
+    """For each code point what it is without case: _SEPARATOR, _LETTER, _WORD or _SEVERAL."""
+    inside = np.isin(character_categories(), [ord(kind) for kind in "LNM"])
+    kinds = np.where(inside, np.uint8(_LETTER), np.uint8(_SEPARATOR))
+    for first, last in SPACELESS:
         kinds[first : last + 1] *= _WORD
+    kinds = kinds[_without_case()]
+    kinds[[code for code in range(0x110000) if len(chr(code).casefold()) > 1]] = _SEVERAL
     return kinds

@@ -1,29 +1,24 @@
 """A stage: a folder of results that is made once, goes on after a kill, and knows its inputs.
 
-A stage makes its result in FOLDER.work, with the help of what it keeps in FOLDER.scratch, and
-renames FOLDER.work to FOLDER when all of it is there; only then the scratch goes. The result holds
+A stage makes its result with the help of what it keeps in FOLDER.scratch. The result appears in
+FOLDER when all of it is there (`data_prep/storage.py`); only then the scratch goes. It holds
 stage.json: what it depends on. Workers, addresses and paths are no part of that.
 """
 
-import fcntl
 import json
 import logging
 import platform
-import shutil
 import unicodedata
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
-from mlmdist.errors import ConfigError, DataError
-from mlmdist.files import TEMPORARY_MARK, sync_folder, write_json
+from data_prep.storage import STAMP_NAME, Storage, read_json, storage_of
+from mlmdist.errors import DataError
+from mlmdist.files import AnyPath, make_folder, remove_temporaries
 
 log = logging.getLogger(__name__)
 
-STAMP_NAME = "stage.json"
 LIBRARIES = ("numpy", "sentencepiece", "sentencex", "rensa", "google-crc32c")
 
 
@@ -40,11 +35,17 @@ class Stamp:
 class Work:
     """The two folders of a stage that is being done; a kill at any moment leaves both usable."""
 
-    result: Path
-    """Becomes the result, and holds nothing else."""
+    storage: Storage
 
-    scratch: Path
-    """What the next tasks need of the last ones; goes when the result stands."""
+    @property
+    def result(self) -> AnyPath:
+        """Becomes the result, and holds nothing else."""
+        return self.storage.work
+
+    @property
+    def scratch(self) -> AnyPath:
+        """What the next tasks need of the last ones; goes when the result stands."""
+        return self.storage.scratch
 
 
 def stamp(settings: dict[str, Any], inputs: Any) -> Stamp:
@@ -55,18 +56,18 @@ def stamp(settings: dict[str, Any], inputs: Any) -> Stamp:
     return Stamp(versions=versions, **plain)
 
 
-def open_stage(folder: Path, wanted: Stamp, *, overwrite: bool) -> Work | None:
+def open_stage(folder: AnyPath, wanted: Stamp, *, overwrite: bool) -> Work | None:
     """The folders to work in, with what an earlier try left; None if the result is there.
 
     Raises DataError if another result stands in `folder`, or parts made by other library versions
     wait to be continued, unless `overwrite`.
     """
-    found = read_stamp(folder)
+    storage, found = storage_of(folder), read_stamp(folder)
     if found and _same_task(found, wanted):
         log.info("%s is there and its inputs are unchanged: skipped", folder)
-        shutil.rmtree(_beside(folder, ".scratch"), ignore_errors=True)
+        storage.tidy()
         return None
-    if folder.exists() and not found:
+    if found is None and storage.is_foreign():
         raise DataError(
             f"{folder}: is there, but no {STAMP_NAME} says that it is a result of this program; "
             "remove it yourself or choose another output="
@@ -76,73 +77,42 @@ def open_stage(folder: Path, wanted: Stamp, *, overwrite: bool) -> Work | None:
             f"{folder}: holds the result of other settings or inputs "
             f"({_difference(found, wanted)}); choose another output=, or say --overwrite"
         )
-    return _work(folder, wanted, overwrite=overwrite)
+    _begin_or_go_on(storage, wanted, overwrite=overwrite)
+    return Work(storage)
 
 
-def _beside(folder: Path, ending: str) -> Path:
-    return folder.with_name(folder.name + ending)
-
-
-def _work(folder: Path, wanted: Stamp, *, overwrite: bool) -> Work:
-    result, scratch = _beside(folder, ".work"), _beside(folder, ".scratch")
-    left = read_stamp(result)
+def _begin_or_go_on(storage: Storage, wanted: Stamp, *, overwrite: bool) -> None:
+    left = _stamp_of(storage.work_stamp())
     if left and _same_task(left, wanted) and left.versions != wanted.versions and not overwrite:
         raise DataError(
-            f"{result}: its parts were made by other versions ({_difference(left, wanted)}); "
+            f"{storage.work}: its parts were made by other versions ({_difference(left, wanted)}); "
             "install those versions to go on, or say --overwrite to start again"
         )
     if left == wanted:
-        log.info("%s: going on with what an earlier try left", result)
+        log.info("%s: going on with what an earlier try left", storage.work)
     else:
-        shutil.rmtree(scratch, ignore_errors=True)
-        shutil.rmtree(result, ignore_errors=True)
-        result.mkdir(parents=True)
-        write_json(result / STAMP_NAME, asdict(wanted))
-    scratch.mkdir(exist_ok=True)
-    for leftover in [*result.rglob(f"*{TEMPORARY_MARK}*"), *scratch.rglob(f"*{TEMPORARY_MARK}*")]:
-        leftover.unlink()
-    return Work(result, scratch)
+        storage.begin(asdict(wanted))
+    make_folder(storage.scratch)
+    for folder in (storage.work, storage.scratch):
+        remove_temporaries(folder, below=True)
 
 
-def finish_stage(work: Work) -> Path:
+def finish_stage(work: Work) -> AnyPath:
     """Make the work the result, in place of a result that was there; its path."""
-    folder = work.result.with_name(work.result.name.removesuffix(".work"))
-    old = _beside(folder, ".old")
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.rename(old)
-    sync_folder(work.result)
-    work.result.rename(folder)
-    sync_folder(folder.parent)
-    shutil.rmtree(old, ignore_errors=True)
-    shutil.rmtree(work.scratch, ignore_errors=True)
-    return folder
+    work.storage.finish()
+    return work.storage.folder
 
 
-def read_stamp(folder: Path) -> Stamp | None:
-    """The stamp of a stage's folder; None if it has none that can be read."""
+def read_stamp(folder: AnyPath) -> Stamp | None:
+    """The stamp of a stage's result in `folder`; None if it has none that can be read."""
+    return _stamp_of(read_json(folder / STAMP_NAME))
+
+
+def _stamp_of(value: Any) -> Stamp | None:
     try:
-        return Stamp(**json.loads((folder / STAMP_NAME).read_bytes()))
-    except (OSError, ValueError, TypeError):
+        return Stamp(**value)
+    except TypeError:
         return None
-
-
-@contextmanager
-def locked(output: Path) -> Iterator[None]:
-    """Hold `output` against a second program; raises ConfigError if one holds it."""
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        file = (output / ".lock").open("w")
-    except OSError as error:
-        raise ConfigError(f"output={output}: cannot be written ({error.strerror})") from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ConfigError(
-                f"output={output}: another program works in it; wait for it or choose another"
-            ) from None
-        yield
 
 
 def _same_task(one: Stamp, other: Stamp) -> bool:

@@ -3,24 +3,23 @@
 import io
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import sentencepiece
 
 from data_prep.config import TokenizerTraining
 from data_prep.documents import Document
 from mlmdist.errors import ConfigError, DataError
-from mlmdist.files import write_bytes, write_json
+from mlmdist.files import AnyPath
 from mlmdist.rng import hash64
-from mlmdist.tokenizer import META_NAME, MODEL_NAME, SPECIAL_TOKENS, Tokenizer, normalize
+from mlmdist.tokenizer import SPECIAL_TOKENS, SentencePieceTokenizer, normalize, save_tokenizer
 
 MAX_LINE_BYTES = 4192  # SentencePiece leaves out longer lines without a word
 SHARE_UNIT = 1 << 32
 
 
 def train_tokenizer(
-    documents: Iterable[Document], num_chars: int, config: TokenizerTraining, folder: Path
-) -> Tokenizer:
+    documents: Iterable[Document], num_chars: int, config: TokenizerTraining, folder: AnyPath
+) -> SentencePieceTokenizer:
     """A tokenizer trained on `documents` (`num_chars` characters in all), written to `folder`.
 
     One thread: with more, the order of equal pieces depends on their number. Raises ConfigError if
@@ -53,9 +52,10 @@ def train_tokenizer(
         )
     except RuntimeError as error:
         raise _explained(error, config) from None
-    tokenizer = Tokenizer(sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()))
-    write_bytes(folder / MODEL_NAME, model.getvalue())
-    write_json(folder / META_NAME, {"hash": tokenizer.hash, "vocab_size": len(tokenizer.pieces)})
+    tokenizer = SentencePieceTokenizer(
+        sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    )
+    save_tokenizer(tokenizer, folder)
     return tokenizer
 
 
@@ -80,18 +80,25 @@ def _explained(error: RuntimeError, config: TokenizerTraining) -> Exception:
 def _lines(
     documents: Iterable[Document], num_chars: int, config: TokenizerTraining
 ) -> Iterator[str]:
-    """The paragraphs of the documents chosen by hash, in pieces that SentencePiece takes."""
-    chosen_below = SHARE_UNIT * min(config.sample_chars, num_chars) // max(num_chars, 1)
+    """The paragraphs of the sample, in pieces that SentencePiece takes."""
     given = 0
-    for document in documents:
-        if hash64("tokenizer.sample", config.seed, document.id) % SHARE_UNIT >= chosen_below:
-            continue
+    for document in sample(documents, num_chars, config):
         for paragraph in document.paragraphs:
             for piece in _pieces(normalize(paragraph)):
                 given += 1
                 yield piece
     if not given:
         raise DataError("the cleaned documents hold no text: nothing to train a tokenizer on")
+
+
+def sample(
+    documents: Iterable[Document], num_chars: int, config: TokenizerTraining
+) -> Iterator[Document]:
+    """The documents chosen by hash, of about `config.sample_chars` of the `num_chars` in all."""
+    chosen_below = SHARE_UNIT * min(config.sample_chars, num_chars) // max(num_chars, 1)
+    for document in documents:
+        if hash64("tokenizer.sample", config.seed, document.id) % SHARE_UNIT < chosen_below:
+            yield document
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -1,135 +1,179 @@
-"""Proof of a shard set by reading all of it back: own reader, plain webdataset, laws of the data.
+"""Proof of shard sets by reading all of them back: each by itself, then what they must agree on.
 
-That the windows of each document join to its tokens (law W1) is shown without a table of documents:
-every window but a document's last promises (document, next number, where it stops), every window
-but a first claims (document, its number, where its new tokens start). Promises and claims are the
-same multiset if and only if the chains are whole; multisets are compared by sums of two independent
-64-bit hashes (Clarke et al. 2003, MSet-Add-Hash), which any number of readers can add up.
+A folder is a set, or holds the sets of both sides, or those of several window lengths, or is the
+output of a recipe, which has documents and tokenizer too. Memory holds a few blocks a worker, and
+in this process one set's counts of tokens.
 """
 
+import io
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
+from typing import Any
 
 import numpy as np
-from jaxtyping import Int64, UInt64
 
 from data_prep.cluster import Cluster
 from data_prep.config import Ray
-from data_prep.parts import SIDES, seal_keys
-from data_prep.sealing import count_tokens
-from mlmdist.blocks import ENDS_ON_SENTENCE, LAST_OF_DOCUMENT, ROWS_PER_BLOCK, Block
-from mlmdist.errors import DataError
-from mlmdist.files import sha256
-from mlmdist.logs import Progress
-from mlmdist.rng import absorb_array, hash64
-from mlmdist.shards import SHARD_LINE_BYTES, Manifest, Shard, ShardSet, fingerprint
-from mlmdist.tokenizer import CLS_ID, MASK_ID, NUM_SPECIAL_POSITIONS, PAD_ID, SEP_ID
+from data_prep.parts import SIDES
+from data_prep.progress import StageProgress
+from data_prep.shard_proof import Findings, check_shard
+from mlmdist.blocks import OPTIONAL
+from mlmdist.files import AnyPath
+from mlmdist.shards import (
+    SHARD_LINE_BYTES,
+    Manifest,
+    ShardEntry,
+    ShardSet,
+    fingerprint,
+    manifest_checksum,
+    table_line,
+)
+from mlmdist.tokenizer import META_NAME
 
 log = logging.getLogger(__name__)
 
-NEVER_IN_TEXT = (PAD_ID, CLS_ID, SEP_ID, MASK_ID)  # [UNK] stands for a character of the text
-MASK64 = (1 << 64) - 1
-FIELD_NAMES = tuple(f.name for f in fields(Block))
 INLINE_SHARDS = 3  # so few are read faster than Ray starts
+MOST_LISTED = 100  # findings of one set
+SET_FILES = ("manifest.json", "shards.jsonl", "unigram.npy")
+Group = dict[str, AnyPath]
+"""The sets of one window length, by side; {"": folder} is a set of which no more is known."""
 
 
-@dataclass
-class Findings:
-    """What reading one shard, or several, gives; `a + b` is what reading both gives."""
+@dataclass(frozen=True)
+class Proved:
+    """What a set that is whole says to its neighbours."""
 
-    broken: list[str] = field(default_factory=list)
-    windows: int = 0
-    tokens: int = 0
-    repeated: int = 0
-    firsts: int = 0
-    lasts: int = 0
-    promised: tuple[int, int] = (0, 0)
-    claimed: tuple[int, int] = (0, 0)
-    unigram: Int64[np.ndarray, "ids"] | int = 0
-
-    def __add__(self, other: "Findings") -> "Findings":
-        return Findings(
-            self.broken + other.broken,
-            *(
-                getattr(self, name) + getattr(other, name)
-                for name in ("windows", "tokens", "repeated", "firsts", "lasts")
-            ),
-            promised=_add(self.promised, other.promised),
-            claimed=_add(self.claimed, other.claimed),
-            unigram=self.unigram + other.unigram,
-        )
+    folder: AnyPath
+    manifest: Manifest
+    documents: tuple[int, int]
+    """A hash of the multiset of its documents."""
 
 
-def verify(folder: Path, ray: Ray) -> list[str]:
-    """What is broken in the shard set in `folder`, or in the sets of both sides below it.
+def verify(folder: AnyPath, ray: Ray) -> list[str]:
+    """What is broken in the shard sets in `folder`; an empty list is the proof.
 
-    An empty list is the proof. Raises DataError if there is no set.
+    Raises DataError if there is no set.
     """
-    sets = [folder / side for side in SIDES if (folder / side).is_dir()] or [folder]
-    broken = [finding for found in sets for finding in _verify_set(found, ray)]
-    if len(sets) == len(SIDES) and not broken:
-        broken += _shared_documents(*sets)
+    shards = folder / "shards" if _holds_sets(folder / "shards") else folder
+    broken: list[str] = []
+    proved: list[dict[str, Proved]] = []
+    for group in find_sets(shards):
+        sets: dict[str, Proved] = {}
+        for side, path in sorted(group.items()):
+            other = group.get("held_out") if side == "train" else None
+            made = _verify_set(path, other, ray)
+            if isinstance(made, Proved):
+                sets[side] = made
+            else:
+                broken += made
+        proved.append(sets)
+    if not broken:
+        broken = [line for sets in proved for line in _check_sides(sets)]
+        broken += _check_lengths(proved)
+        broken += _check_origin(folder, proved) if shards != folder else []
     return broken
 
 
-def _verify_set(folder: Path, ray: Ray) -> list[str]:
+def find_sets(folder: AnyPath) -> list[Group]:
+    """The sets in a folder, by side, of each window length; DataError if there are none."""
+    if (folder / "manifest.json").exists():
+        return [{"": folder}]
+    if sides := _sides(folder):
+        return [sides]
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    lengths = sorted(int(name) for name in names if name.isdecimal())
+    groups = [sides for length in lengths if (sides := _sides(folder / str(length)))]
+    if not groups:
+        ShardSet.open(folder)  # raises, and says what makes a set
+    return groups
+
+
+def _sides(folder: AnyPath) -> Group:
+    return {side: folder / side for side in SIDES if (folder / side).is_dir()}
+
+
+def _holds_sets(folder: AnyPath) -> bool:
+    return folder.is_dir()
+
+
+def _verify_set(folder: AnyPath, held_out: AnyPath | None, ray: Ray) -> Proved | list[str]:
     opened = ShardSet.open(folder)
     manifest = opened.manifest
-    broken = _check_table(opened) + _check_manifest(folder, manifest)
+    broken = _check_manifest(folder, manifest) or _check_table(opened) + _check_files(opened)
     if broken:
         return broken
-    tasks = [(folder, number) for number in range(manifest.num_shards)]
+    if held_out is not None and _seed(ShardSet.open(held_out).manifest) != _seed(manifest):
+        return [f"{folder}: has another shards.seed than {held_out}"]
     total = Findings()
-    with Progress(f"verifying {folder.name}", len(tasks), "shards") as progress:
-        for found in _read_all(tasks, ray):
-            total += found
-            progress.advance(1)
+    for found in _read_all(folder, held_out, manifest.num_shards, ray):
+        total += found
+        total.broken = total.broken[:MOST_LISTED]
     broken = total.broken or _check_totals(folder, manifest, total)
-    if not broken:
-        log.info("%s: %d windows, %d tokens: whole", folder, total.windows, total.tokens)
-    return broken
+    if broken:
+        return broken
+    log.info("%s: %d windows, %d tokens: whole", folder, total.windows, total.tokens)
+    return Proved(folder, manifest, total.documents)
 
 
-def _check_manifest(folder: Path, manifest: Manifest) -> list[str]:
-    """Whether the manifest says what the proof needs besides counts."""
-    try:
-        seed = manifest.provenance["config"]["shards"]["seed"]
-        rows = [
-            (row["in"], row["out"], *row["dropped"].values()) for row in manifest.balance.values()
-        ]
-        numbers = [seed, manifest.balance["tokens"]["in"], *chain.from_iterable(rows)]
-    except (KeyError, TypeError, AttributeError) as error:
-        return [f"{folder}/manifest.json: lacks provenance or balance ({error!r})"]
-    wrong = [number for number in numbers if type(number) is not int]
-    return [f"{folder}/manifest.json: {wrong[0]!r} is no count"] if wrong else []
-
-
-def _read_all(tasks: list[tuple[Path, int]], ray: Ray) -> Iterator[Findings]:
+def _read_all(
+    folder: AnyPath, held_out: AnyPath | None, num_shards: int, ray: Ray
+) -> Iterator[Findings]:
+    tasks = [(folder, number, held_out) for number in range(num_shards)]
     if len(tasks) <= INLINE_SHARDS:
         yield from (check_shard(*task) for task in tasks)
         return
-    with Cluster(ray) as cluster:
-        for _, found in cluster.run(check_shard, tasks):
+    names = [f"{number:06d}.tar" for number in range(num_shards)]
+    with (
+        Cluster(ray) as cluster,
+        StageProgress(
+            f"verifying {folder.name}", [1] * num_shards, names, unit="shards", measured_by="shards"
+        ) as shown,
+    ):
+        for _, found in cluster.run(check_shard, tasks, shown):
             yield found
+
+
+def _seed(manifest: Manifest) -> Any:
+    return manifest.provenance["config"]["shards"]["seed"]
+
+
+def _check_manifest(folder: AnyPath, manifest: Manifest) -> list[str]:
+    """Whether the manifest is as it was written and says what the proof needs besides counts."""
+    path = folder / "manifest.json"
+    if manifest.checksum != manifest_checksum(manifest):
+        return [f"{path}: does not match its checksum"]
+    try:
+        rows = [
+            (row["in"], row["out"], *row["dropped"].values()) for row in manifest.balance.values()
+        ]
+        numbers = [_seed(manifest), manifest.balance["tokens"]["in"], *chain.from_iterable(rows)]
+    except (KeyError, TypeError, AttributeError) as error:
+        return [f"{path}: lacks provenance or balance ({error!r})"]
+    wrong = [
+        number for number in [*numbers, *manifest.special_ids.values()] if type(number) is not int
+    ]
+    return [f"{path}: {wrong[0]!r} is no count"] if wrong else []
 
 
 def _check_table(opened: ShardSet) -> list[str]:
     """Whether the table has a line a shard and gives the fingerprint the manifest names."""
     manifest = opened.manifest
     path = opened.folder / "shards.jsonl"
-    expected = manifest.num_shards * SHARD_LINE_BYTES
-    if not path.is_file() or path.stat().st_size != expected:
-        return [
-            f"{path}: must be {expected} bytes, a line for each of {manifest.num_shards} shards"
-        ]
+    checksums: list[str] = []
     try:
-        checksums = [opened.entry(number).sha256 for number in range(manifest.num_shards)]
-    except DataError as error:
-        return [str(error)]
+        with path.open("rb") as table:
+            while line := table.read(SHARD_LINE_BYTES):
+                entry = ShardEntry(**json.loads(line))
+                if table_line(entry) != line:
+                    raise ValueError("it is not as it was written")
+                checksums.append(bytes.fromhex(entry.sha256).hex())
+    except (OSError, ValueError, TypeError) as error:
+        return [f"{path}: line {len(checksums) + 1} cannot be read ({error})"]
+    if len(checksums) != manifest.num_shards:
+        return [f"{path}: must have a line for each of {manifest.num_shards} shards"]
     names = ("blocks", "windows", "tokens", "repeated", "documents", "shards")
     counts = {name: getattr(manifest, f"num_{name}") for name in names}
     if fingerprint(manifest.tokenizer_hash, counts, checksums) != manifest.content_fingerprint:
@@ -137,142 +181,21 @@ def _check_table(opened: ShardSet) -> list[str]:
     return []
 
 
-def check_shard(folder: Path, number: int) -> Findings:
-    """Read one shard in both ways and check each block of it against the laws."""
-    opened = ShardSet.open(folder)
-    found = Findings()
-    try:
-        entry = opened.entry(number)
-        path = folder / entry.name
-        shard = Shard(path, entry)
-    except DataError as error:
-        return Findings(broken=[str(error)])
-    if sha256(path) != entry.sha256:
-        found.broken.append(f"{path}: its SHA-256 is not the one in the table")
-    before: UInt64[np.ndarray, 3] | None = None
-    for index, block_entry in enumerate(shard.index):
-        where = f"{path}, block {block_entry.key}"
-        try:
-            block = shard.read_block(index)
-        except DataError as error:
-            found.broken.append(str(error))
-            continue
-        found += _check_block(block, opened.manifest, where)
-        found.broken += _check_place(opened.manifest, number, index, block_entry.key, block, where)
-        order, before = _check_order(block, opened.manifest, before, where)
-        found.broken += order
-    if not found.broken:
-        found.broken += _check_plain_reading(path, shard)
-    shard.close()
-    return found
-
-
-def _check_block(block: Block, manifest: Manifest, where: str) -> Findings:
-    start = block.token_offset.astype(np.int64)
-    lengths = np.diff(block.window_ptr.astype(np.int64))
-    last = (block.flags & LAST_OF_DOCUMENT) > 0
-    first = block.window_number == 0
-    new = start + block.repeated
-    rules = {
-        "a window is empty or too long": (lengths < 1)
-        | (lengths > manifest.max_seq_len - NUM_SPECIAL_POSITIONS),
-        "a repeated head leaves nothing new": block.repeated >= lengths,
-        "a document's first window does not start at its start": first & (new != 0),
-        "a document's last window ends inside a sentence": last
-        & ((block.flags & ENDS_ON_SENTENCE) == 0),
-    }
-    broken = [
-        f"{where}, window {int(np.flatnonzero(bad)[0])}: {rule}"
-        for rule, bad in rules.items()
-        if bad.any()
+def _check_files(opened: ShardSet) -> list[str]:
+    """Whether the folder holds the files of the set and no others."""
+    names = {path.name for path in opened.folder.iterdir()}
+    wanted = {*SET_FILES, *(f"{n:06d}.tar" for n in range(opened.manifest.num_shards))}
+    missing = [
+        f"{opened.folder / name}: cannot be opened: it is not there"
+        for name in sorted(wanted - names)
     ]
-    broken += _check_tokens(block, manifest, where) + _check_sentences(block, lengths, where)
-    next_number = block.window_number[~last].astype(np.uint64) + np.uint64(1)
-    stop = (start + lengths)[~last]
-    return Findings(
-        broken,
-        windows=block.num_rows,
-        tokens=len(block.tokens),
-        repeated=int(block.repeated.sum()),
-        firsts=int(first.sum()),
-        lasts=int(last.sum()),
-        promised=_multiset_hash(block.document_id[~last], next_number, stop),
-        claimed=_multiset_hash(
-            block.document_id[~first], block.window_number[~first].astype(np.uint64), new[~first]
-        ),
-        unigram=count_tokens(block, manifest.vocab_size) if not broken else 0,
-    )
+    extra = [
+        f"{opened.folder / name}: is no file of the set" for name in sorted(names - wanted) if name
+    ]
+    return [*missing, *extra][:MOST_LISTED]
 
 
-def _check_tokens(block: Block, manifest: Manifest, where: str) -> list[str]:
-    wrong = np.isin(block.tokens, NEVER_IN_TEXT) | (block.tokens >= manifest.vocab_size)
-    if not wrong.any():
-        return []
-    place = int(np.flatnonzero(wrong)[0])
-    return [f"{where}, token {place}: id {block.tokens[place]} cannot come from text"]
-
-
-def _check_sentences(block: Block, lengths: Int64[np.ndarray, "rows"], where: str) -> list[str]:
-    """Sentence starts ascend inside each window, from 0 to under its length."""
-    ptr = block.sentence_ptr.astype(np.int64)
-    if (np.diff(ptr) < 1).any() or ptr[-1] != len(block.sentence_start):
-        return [f"{where}: a window has no sentence start"]
-    starts = block.sentence_start.astype(np.int64)
-    ascends = np.diff(starts) > 0
-    ascends[ptr[1:-1] - 1] = True  # from one window to the next
-    inside = starts < np.repeat(lengths, np.diff(ptr))
-    if (starts[ptr[:-1]] != 0).any() or not ascends.all() or not inside.all():
-        return [f"{where}: sentence starts do not ascend from 0 inside a window"]
-    return []
-
-
-def _check_place(
-    manifest: Manifest, shard: int, index: int, key: str, block: Block, where: str
-) -> list[str]:
-    number = shard * manifest.blocks_per_shard + index
-    short = manifest.num_windows - number * ROWS_PER_BLOCK
-    if int(key) != number or block.num_rows != min(ROWS_PER_BLOCK, short):
-        return [f"{where}: must be block {number} with {min(ROWS_PER_BLOCK, short)} windows"]
-    return []
-
-
-def _check_order(
-    block: Block, manifest: Manifest, before: UInt64[np.ndarray, "3"] | None, where: str
-) -> tuple[list[str], UInt64[np.ndarray, "3"]]:
-    """Windows ascend strictly by (seal key, document, number): so none is there twice."""
-    seed = manifest.provenance["config"]["shards"]["seed"]
-    keys = seal_keys(block, seed)
-    rows = np.stack([keys, block.document_id, block.window_number.astype(np.uint64)], axis=1)
-    chained = rows if before is None else np.concatenate([before[None], rows])
-    for upper, lower in zip(chained[:-1].tolist(), chained[1:].tolist(), strict=True):
-        if upper >= lower:
-            reason = "is there twice" if upper == lower else "is out of order"
-            return [f"{where}: window {lower[2]} of document {lower[1]} {reason}"], rows[-1]
-    return [], rows[-1]
-
-
-def _check_plain_reading(path: Path, shard: Shard) -> list[str]:
-    """Whether plain webdataset, told nothing of our index, reads the same blocks."""
-    from mlmdist.data.streaming import stream_blocks  # imports torch: only here
-
-    number = 0
-    try:
-        for key, streamed in stream_blocks([path]):
-            if number == len(shard.index) or key != shard.index[number].key:
-                return [f"{path}: plain webdataset reads a block {key} that is not in the index"]
-            block = shard.read_block(number)
-            for name in FIELD_NAMES:
-                if not np.array_equal(getattr(block, name), getattr(streamed, name)):
-                    return [f"{path}, block {key}: plain webdataset reads another {name}"]
-            number += 1
-    except DataError as error:
-        return [str(error)]
-    if number != len(shard.index):
-        return [f"{path}: plain webdataset reads {number} of {len(shard.index)} blocks"]
-    return []
-
-
-def _check_totals(folder: Path, manifest: Manifest, total: Findings) -> list[str]:
+def _check_totals(folder: AnyPath, manifest: Manifest, total: Findings) -> list[str]:
     broken: list[str] = []
     for name in ("windows", "tokens", "repeated"):
         counted, said = getattr(total, name), getattr(manifest, f"num_{name}")
@@ -285,56 +208,99 @@ def _check_totals(folder: Path, manifest: Manifest, total: Findings) -> list[str
         )
     if total.promised != total.claimed:
         broken.append(f"{folder}: the windows of a document do not join to its tokens (law W1)")
-    if total.tokens - total.repeated != manifest.balance["tokens"]["in"]:
-        broken.append(f"{folder}: tokens in + repeated are not tokens out (law W2)")
-    broken += _check_balance(folder, manifest)
-    try:
-        if not np.array_equal(ShardSet.open(folder).read_unigram(), total.unigram):
-            broken.append(f"{folder}/unigram.npy: does not count the tokens of the set")
-    except DataError as error:
-        broken.append(str(error))
-    return broken
+    broken += [
+        f"{folder}: {getattr(total, name)} of {manifest.num_blocks} blocks have {name}s; "
+        "all must or none"
+        for name in OPTIONAL
+        if getattr(total, name) not in (0, manifest.num_blocks)
+    ]
+    return broken + _check_balance(folder, manifest, total) + _check_unigram(folder, total)
 
 
-def _check_balance(folder: Path, manifest: Manifest) -> list[str]:
-    """Law W2 over what the manifest itself says."""
+def _check_balance(folder: AnyPath, manifest: Manifest, total: Findings) -> list[str]:
+    """Law W2 over what the manifest says, and what it says of tokens against what is there."""
     broken: list[str] = []
     for unit, row in manifest.balance.items():
         came = row["in"] + row.get("repeated", 0)
         if came != row["out"] + sum(row["dropped"].values()):
             broken.append(f"{folder}: {unit}: in is not out + dropped (law W2): {json.dumps(row)}")
+    tokens = manifest.balance["tokens"]
+    if (tokens["out"], tokens.get("repeated", 0)) != (total.tokens, total.repeated):
+        broken.append(f"{folder}: tokens in + repeated are not tokens out (law W2)")
+    left_out = sum(tokens["dropped"].values())
+    if left_out < total.left_out or (left_out > total.left_out and not total.tails):
+        broken.append(f"{folder}: {left_out} tokens left out, its gaps say {total.left_out} (W2)")
     return broken
 
 
-def _shared_documents(train: Path, held_out: Path) -> list[str]:
-    """Documents on both sides (law E1). Holds the held-out ids, 8 bytes each, in memory."""
-    kept_apart = np.sort(np.concatenate(list(_first_windows(held_out))))
-    for ids in _first_windows(train):
-        both = ids[np.isin(ids, kept_apart)]
-        if both.size:
-            return [f"{train}: document {both[0]} is held out too (law E1)"]
-    return []
+def _check_unigram(folder: AnyPath, total: Findings) -> list[str]:
+    """Whether the file is to the byte what counting the tokens gives."""
+    path = folder / "unigram.npy"
+    expected = io.BytesIO()
+    np.save(expected, np.asarray(total.unigram).astype(np.uint64))
+    try:
+        same = path.read_bytes() == expected.getvalue()
+    except OSError as error:
+        return [f"{path}: cannot be read ({error})"]
+    return [] if same else [f"{path}: does not count the tokens of the set"]
 
 
-def _first_windows(folder: Path) -> Iterator[UInt64[np.ndarray, "documents"]]:
-    opened = ShardSet.open(folder)
-    for number in range(opened.manifest.num_blocks):
-        block = opened.read_block(number)
-        yield block.document_id[block.window_number == 0]
-    opened.close()
+def _check_sides(sets: dict[str, Proved]) -> list[str]:
+    """What train and held-out set of one length must agree on."""
+    if not set(SIDES) <= sets.keys():
+        return []
+    train, held_out = (sets[side] for side in SIDES)
+    names = ("tokenizer_hash", "vocab_size", "special_ids", "max_seq_len")
+    broken = [
+        f"{train.folder}: has another {name} than {held_out.folder}"
+        for name in names
+        if getattr(train.manifest, name) != getattr(held_out.manifest, name)
+    ]
+    said = train.manifest.balance.get("documents")
+    kept = train.manifest.num_documents + held_out.manifest.num_documents
+    if said and said["out"] != kept:
+        broken.append(
+            f"{train.folder}: {kept} documents on both sides, {said['out']} kept (law W2)"
+        )
+    return broken
 
 
-def _multiset_hash(
-    document: UInt64[np.ndarray, "rows"],
-    number: UInt64[np.ndarray, "rows"],
-    place: Int64[np.ndarray, "rows"],
-) -> tuple[int, int]:
-    sums = []
-    for purpose in ("verify.first", "verify.second"):
-        state = absorb_array(absorb_array(hash64(purpose), document), number)
-        sums.append(int(absorb_array(state, place.astype(np.uint64)).sum()))
-    return sums[0], sums[1]
+def _check_lengths(groups: list[dict[str, Proved]]) -> list[str]:
+    """What the sets of all lengths must agree on: tokenizer, documents and tokens that came in."""
+    broken: list[str] = []
+    for sets in groups[1:]:
+        for side in sorted(groups[0].keys() | sets.keys()):
+            one, other = groups[0].get(side), sets.get(side)
+            if one is None or other is None:
+                here = one or other
+                assert here is not None, "a side comes from one of the two"
+                broken.append(f"{here.folder}: is not there for all lengths")
+            elif _identity(one) != _identity(other):
+                broken.append(
+                    f"{other.folder}: other documents or another tokenizer than {one.folder}"
+                )
+    return broken
 
 
-def _add(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
-    return (one[0] + other[0]) & MASK64, (one[1] + other[1]) & MASK64
+def _identity(proved: Proved) -> tuple[object, ...]:
+    came = proved.manifest.balance["tokens"]["in"]
+    return proved.manifest.tokenizer_hash, proved.documents, came
+
+
+def _check_origin(output: AnyPath, groups: list[dict[str, Proved]]) -> list[str]:
+    """Whether the sets come from the documents and the tokenizer that stand beside them."""
+    broken: list[str] = []
+    for proved in chain.from_iterable(sets.values() for sets in groups):
+        meta = output / "tokenizer" / META_NAME
+        made_with = proved.manifest.tokenizer_hash
+        if meta.exists() and json.loads(meta.read_bytes())["hash"] != made_with:
+            broken.append(f"{proved.folder}: was made with another tokenizer than {meta.parent}")
+        documents = output / "documents" / "manifest.json"
+        if documents.exists():
+            balance = json.loads(documents.read_bytes())["balance"]
+            broken += [
+                f"{proved.folder}: other {unit} came in than {documents} says"
+                for unit, row in balance.items()
+                if proved.manifest.balance.get(unit, {}).get("in") != row["in"]
+            ]
+    return broken

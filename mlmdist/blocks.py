@@ -2,13 +2,20 @@
 
 Windows are ragged, so token-long fields stand end to end and `window_ptr` says where each window
 begins. There is no padding and there are no special tokens: those belong to a batch.
+
+Where `long_text` leaves text out, a document has gaps: no window holds their tokens, and none spans
+one. `gap` gives the tokens left out directly before a window, so `token_offset + repeated - gap` is
+where the window before ends and the chain of a document can still be proved; what is left out
+behind its last window is told by BEFORE_GAP alone. Either all blocks of a set have `gap` or none.
 """
 
 import io
 import json
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any
 
 import google_crc32c
 import numpy as np
@@ -23,10 +30,12 @@ TAR_UNIT = 512
 STARTS_ON_SENTENCE = 1
 ENDS_ON_SENTENCE = 2
 FORCED_CUT = 4  # the window ends inside a word that is longer than a window
-LAST_OF_DOCUMENT = 8
+LAST_OF_DOCUMENT = 8  # the last of its windows; the text may go on behind a gap
+BEFORE_GAP = 16  # the tokens directly behind it are in no window
 
-TOKEN_LONG = ("tokens", "word_start", "tag")
 ROW_LONG = ("document_id", "token_offset", "window_number", "repeated", "flags")
+OPTIONAL = ("tag", "gap")
+GATHER_TOKENS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,9 @@ class Block:
     tag: UInt8[np.ndarray, "total"] | None = None
     """A tag a token, for masking rules."""
 
+    gap: UInt32[np.ndarray, "rows"] | None = None
+    """Tokens directly before the window's new ones that no window holds; None: text has no gaps."""
+
     @property
     def num_rows(self) -> int:
         """Windows in the block."""
@@ -69,45 +81,79 @@ class Block:
 
 def take(block: Block, rows: Int64[np.ndarray, "taken"]) -> Block:
     """The windows `rows` of a block, in that order, as a block."""
-    window_ptr, token_index = _gather(block.window_ptr, rows)
-    sentence_ptr, sentence_index = _gather(block.sentence_ptr, rows)
+    window_ptr, (tokens, word_start, tag) = _take_ragged(
+        block.window_ptr, (block.tokens, block.word_start, block.tag), rows
+    )
+    sentence_ptr, (sentence_start,) = _take_ragged(
+        block.sentence_ptr, (block.sentence_start,), rows
+    )
     return Block(
-        tokens=block.tokens[token_index],
+        tokens=tokens,
         window_ptr=window_ptr,
-        sentence_start=block.sentence_start[sentence_index],
+        sentence_start=sentence_start,
         sentence_ptr=sentence_ptr,
-        word_start=block.word_start[token_index],
-        tag=None if block.tag is None else block.tag[token_index],
+        word_start=word_start,
+        tag=tag,
+        gap=None if block.gap is None else block.gap[rows],
         **{name: getattr(block, name)[rows] for name in ROW_LONG},
     )
 
 
 def concatenate(blocks: list[Block]) -> Block:
-    """The windows of all the blocks, end to end, as one block; either all or none have tags."""
-    joined = {
+    """The windows of all the blocks, end to end, as one block.
+
+    Either all or none have tags, and either all or none have gaps.
+    """
+    if len(blocks) == 1:
+        return blocks[0]
+    joined: dict[str, Any] = {
         name: np.concatenate([getattr(block, name) for block in blocks])
         for name in ("tokens", "sentence_start", "word_start", *ROW_LONG)
     }
-    tags = [block.tag for block in blocks if block.tag is not None]
-    assert len(tags) in (0, len(blocks)), "some blocks have tags and some have none"
+    for name in OPTIONAL:
+        there = [part for block in blocks if (part := getattr(block, name)) is not None]
+        assert len(there) in (0, len(blocks)), f"some blocks have {name} and some have none"
+        joined[name] = np.concatenate(there) if there else None
     return Block(
         window_ptr=_join_pointers([block.window_ptr for block in blocks]),
         sentence_ptr=_join_pointers([block.sentence_ptr for block in blocks]),
-        tag=np.concatenate(tags) if tags else None,
         **joined,
     )
 
 
-def _gather(
-    pointers: UInt32[np.ndarray, "rows_plus_1"], rows: Int64[np.ndarray, "taken"]
-) -> tuple[UInt32[np.ndarray, "taken_plus_1"], Int64[np.ndarray, "total"]]:
-    """Pointers of the rows taken, and the index of each of their elements."""
-    starts = pointers[rows].astype(np.int64)
-    lengths = pointers[rows + 1].astype(np.int64) - starts
-    taken = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=taken[1:])
-    index = np.arange(taken[-1]) + np.repeat(starts - taken[:-1], lengths)
-    return taken.astype(np.uint32), index
+def spans(
+    sources: "Sequence[NDArray[Any] | None]",
+    starts: Int64[np.ndarray, "spans"],
+    stops: Int64[np.ndarray, "spans"],
+) -> "tuple[Int64[np.ndarray, 'spans_plus_1'], list[Any]]":
+    """Pointers to, and of each source the elements of, the spans [start, stop), end to end.
+
+    The index of the elements, eight bytes each, is made for a stretch of them at a time.
+    """
+    ptr = np.zeros(len(starts) + 1, dtype=np.int64)
+    np.cumsum(stops - starts, out=ptr[1:])
+    total = int(ptr[-1])
+    made = [None if each is None else np.empty(total, dtype=each.dtype) for each in sources]
+    cuts = np.searchsorted(ptr, np.arange(0, total, GATHER_TOKENS), "right") - 1
+    for first, last in pairwise(np.unique(np.append(cuts, len(starts))).tolist()):
+        low, high = int(ptr[first]), int(ptr[last])
+        moved = starts[first:last] - ptr[first:last]
+        index = np.arange(low, high) + np.repeat(moved, np.diff(ptr[first : last + 1]))
+        for source, target in zip(sources, made, strict=True):
+            if source is not None and target is not None:
+                np.take(source, index, out=target[low:high], mode="clip")
+    return ptr, made
+
+
+def _take_ragged(
+    pointers: UInt32[np.ndarray, "rows_plus_1"],
+    sources: "tuple[NDArray[Any] | None, ...]",
+    rows: Int64[np.ndarray, "taken"],
+) -> "tuple[UInt32[np.ndarray, 'taken_plus_1'], list[Any]]":
+    """Pointers of the rows taken, and their elements in each source."""
+    bounds = pointers.astype(np.int64)
+    taken, made = spans(sources, bounds[rows], bounds[rows + 1])
+    return taken.astype(np.uint32), made
 
 
 def _join_pointers(parts: list[NDArray[np.uint32]]) -> UInt32[np.ndarray, "rows_plus_1"]:

@@ -15,6 +15,7 @@ log = logging.getLogger(__name__)
 MIN_REDRAW_SECONDS = 0.1
 MIN_LINE_SECONDS = 10.0
 CLEAR_LINE = "\r\x1b[2K"
+LINE_UP = "\x1b[1A"
 
 
 def set_up(*, rank: int = 0, level: int = logging.INFO) -> None:
@@ -33,8 +34,9 @@ class _AboveTheBar(logging.StreamHandler[TextIO]):
     """Writes a line where the bar stands on a terminal; the bar comes again below it."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if Progress.drawn_now:
-            self.stream.write(CLEAR_LINE)
+        if Progress.drawn_lines:
+            self.stream.write(_clear(Progress.drawn_lines))
+            Progress.drawn_lines = 0
         super().emit(record)
 
 
@@ -57,9 +59,10 @@ class Progress:
     """A bar on a terminal, a line every ten seconds elsewhere: share done, rate, time left.
 
     `total` and `advance` count in `unit`; the caller chooses what a unit is (bytes, steps, blocks).
+    A note that does not fit behind the bar on a terminal gets the line below it.
     """
 
-    drawn_now = False  # whether a bar is the last thing on the terminal
+    drawn_lines = 0  # of a bar that is the last thing on the terminal
 
     def __init__(self, label: str, total: float, unit: str, *, shown: bool = True) -> None:
         self.label, self.total, self.unit, self.shown = label, total, unit, shown
@@ -82,41 +85,61 @@ class Progress:
         if self.shown and self.on_terminal:
             self._draw()
             sys.stderr.write("\n")
-            Progress.drawn_now = False
+            Progress.drawn_lines = 0
 
     def resume_at(self, done: float) -> None:
         """Count `done` as finished by an earlier process."""
         self.done = self.first = done
 
+    @property
+    def seconds(self) -> float:
+        """Time since the work began, never zero."""
+        return max(time.monotonic() - self.started, 1e-9)
+
     def advance(self, amount: float, note: str = "") -> None:
         """Count `amount` more as finished; `note` stands behind the bar."""
-        self.done += amount
         self.note = note or self.note
+        self.stand_at(self.done + amount, lambda: self.note)
+
+    def stand_at(self, done: float, note: Callable[[], str]) -> None:
+        """Count `done` as finished in all; the note is asked for only if it is to be drawn."""
+        self.done = done
         wait = MIN_REDRAW_SECONDS if self.on_terminal else MIN_LINE_SECONDS
         if self.shown and time.monotonic() - self.drawn >= wait:
+            self.note = note()
             self._draw()
 
     def _draw(self) -> None:
         self.drawn = time.monotonic()
-        if self.on_terminal:
-            width = shutil.get_terminal_size().columns - 1  # a longer line would wrap and stay
-            sys.stderr.write(f"{CLEAR_LINE}{self.text()[:width]}")
-            sys.stderr.flush()
-            Progress.drawn_now = True
-        else:
+        if not self.on_terminal:
             log.info("%s", self.text())
+            return
+        width = shutil.get_terminal_size().columns - 1  # a longer line would wrap and stay
+        text = self.text()
+        lines = [text] if len(text) <= width else [self.bar(), self.note] if self.note else [text]
+        shown = "\n".join(line[:width] for line in lines)
+        sys.stderr.write(f"{_clear(max(Progress.drawn_lines, 1))}{shown}")
+        sys.stderr.flush()
+        Progress.drawn_lines = len(lines)
 
     def text(self) -> str:
         """The bar as it stands: `label  42 % [####----] 12.3 steps/s, 0:41 left, note`."""
-        seconds = max(time.monotonic() - self.started, 1e-9)
-        rate = (self.done - self.first) / seconds
+        return f"{self.bar()}, {self.note}" if self.note else self.bar()
+
+    def bar(self) -> str:
+        """The bar without the note."""
+        rate = (self.done - self.first) / self.seconds
         share = min(self.done / self.total, 1.0) if self.total else 1.0
         bar = "#" * int(share * 16)
         left = clock((self.total - self.done) / rate) if rate > 0 else "?"
-        tail = f", {self.note}" if self.note else ""
         percent = min(int(share * 100), 99) if share < 1 else 100
         speed = f"{quantity(rate)} {self.unit}/s"
-        return f"{self.label} {percent:3}% [{bar:-<16}] {speed}, {left} left{tail}"
+        return f"{self.label} {percent:3}% [{bar:-<16}] {speed}, {left} left"
+
+
+def _clear(lines: int) -> str:
+    """What takes so many lines off the terminal, the last of which holds the cursor."""
+    return CLEAR_LINE + f"{LINE_UP}{CLEAR_LINE}" * (lines - 1)
 
 
 def clock(seconds: float) -> str:

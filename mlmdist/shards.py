@@ -12,11 +12,9 @@ memory map would die by SIGBUS when the file is cut under it.
 
 import hashlib
 import json
-import os
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 from typing import Any, get_origin
 
 import google_crc32c
@@ -25,13 +23,15 @@ from jaxtyping import Int64
 
 from mlmdist.blocks import Block, broken_member, decode, encode, tar_member
 from mlmdist.errors import DataError
-from mlmdist.files import atomic_writer
+from mlmdist.files import AnyPath, atomic_writer, open_random, read_array
 
 LAYOUT_VERSION = 1
 SHARD_LINE_BYTES = 256
 INDEX_NAME = "__index__"
 TRAILER = bytes(1024)  # two empty records end a tar
 OPEN_SHARDS = 64
+SENTENCE_PIECE_IDS = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
+"""Of sets whose manifest names none."""
 
 
 @dataclass(frozen=True)
@@ -81,14 +81,26 @@ class Manifest:
     num_repeated: int
     blocks_per_shard: int
     layout_version: int = LAYOUT_VERSION
+    special_ids: dict[str, int] = field(default_factory=lambda: dict(SENTENCE_PIECE_IDS))
+    """The tokenizer's special tokens by name; of these, text gives [UNK] alone."""
+
     balance: dict[str, Any] = field(default_factory=dict)
     """Documents, characters and tokens: in = out + dropped by cause (law W2)."""
 
     provenance: dict[str, Any] = field(default_factory=dict)
     """Library versions, Unicode tables, sources and the resolved config."""
 
+    checksum: str = ""
+    """SHA-256 of the manifest's JSON without this: nothing else covers balance and provenance."""
 
-def write_shard(path: Path, blocks: Iterable[tuple[str, Block]]) -> ShardEntry:
+
+def manifest_checksum(manifest: Manifest) -> str:
+    """What `checksum` must be."""
+    plain = asdict(manifest) | {"checksum": ""}
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
+def write_shard(path: AnyPath, blocks: Iterable[tuple[str, Block]]) -> ShardEntry:
     """Write (key, block) pairs as a shard that is there whole or not at all; its table line."""
     entries: list[BlockEntry] = []
     digest = hashlib.sha256()
@@ -136,14 +148,14 @@ def table_line(entry: ShardEntry) -> bytes:
 class Shard:
     """An open shard: size, trailer and index are checked; blocks are read by number."""
 
-    def __init__(self, path: Path, entry: ShardEntry) -> None:
+    def __init__(self, path: AnyPath, entry: ShardEntry) -> None:
         """Open `path`; raises DataError if it is missing or not what `entry` describes."""
         self.path = path
         try:
-            self.descriptor = os.open(path, os.O_RDONLY)
+            self.file = open_random(path)
         except OSError as error:
             raise DataError(
-                f"{path}: cannot be opened ({error.strerror}); "
+                f"{path}: cannot be opened ({error.strerror or error}); "
                 "make the shard set again or copy it whole"
             ) from None
         try:
@@ -153,12 +165,14 @@ class Shard:
             raise
 
     def _checked_index(self, entry: ShardEntry) -> list[BlockEntry]:
-        size = os.fstat(self.descriptor).st_size
+        size = self.file.size
         if size != entry.bytes:
             raise DataError(f"{self.path}: {size} bytes; the set's table says {entry.bytes}")
-        if self._read(size - len(TRAILER), len(TRAILER)) != TRAILER:
+        # Index, the zeros that fill its record, trailer: one request where the file is remote.
+        tail = self.file.read(entry.index_offset, size - entry.index_offset)
+        if not tail.endswith(TRAILER):
             raise DataError(f"{self.path}: no tar trailer at byte {size - len(TRAILER)}")
-        data = self._read(entry.index_offset, entry.index_bytes)
+        data = tail[: entry.index_bytes]
         if google_crc32c.value(data) != entry.index_crc32c:
             raise DataError(
                 f"{self.path}: the index at byte {entry.index_offset} does not match its CRC"
@@ -168,31 +182,31 @@ class Shard:
     def read_block(self, number: int) -> Block:
         """Block `number` of this shard; raises DataError naming the field and byte if damaged."""
         entry = self.index[number]
-        data = self._read(entry.offset, entry.bytes)
         where = f"{self.path}: block {entry.key} at byte {entry.offset}"
+        try:
+            data = self.file.read(entry.offset, entry.bytes)
+        except OSError as error:
+            raise DataError(f"{where}: cannot be read ({error.strerror or error})") from None
         if len(data) != entry.bytes:
             raise DataError(f"{where}: only {len(data)} of {entry.bytes} bytes are there")
         if google_crc32c.value(data) != entry.crc32c:
             raise DataError(f"{where} does not match its CRC: {broken_member(data, where)}")
         return decode(data, where)
 
-    def _read(self, offset: int, size: int) -> bytes:
-        return os.pread(self.descriptor, size, offset)
-
     def close(self) -> None:
         """Close the file."""
-        os.close(self.descriptor)
+        self.file.close()
 
 
 class ShardSet:
     """A shard set opened for reading; `manifest` says what it is."""
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(self, folder: AnyPath, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
         self.opened: OrderedDict[int, Shard] = OrderedDict()  # shard number -> shard, oldest first
 
     @classmethod
-    def open(cls, folder: Path) -> "ShardSet":
+    def open(cls, folder: AnyPath) -> "ShardSet":
         """The set in `folder`; raises DataError if there is none or its layout is unknown."""
         path = folder / "manifest.json"
         if not path.is_file():
@@ -218,8 +232,11 @@ class ShardSet:
         """The table line of shard number `shard`."""
         path = self.folder / "shards.jsonl"
         try:
-            with path.open("rb", buffering=0) as file:
-                line = os.pread(file.fileno(), SHARD_LINE_BYTES, shard * SHARD_LINE_BYTES)
+            table = open_random(path)
+            try:
+                line = table.read(shard * SHARD_LINE_BYTES, SHARD_LINE_BYTES)
+            finally:
+                table.close()
             return ShardEntry(**json.loads(line))
         except (OSError, ValueError, TypeError) as error:
             raise DataError(f"{path}: line {shard + 1} cannot be read ({error})") from None
@@ -228,7 +245,7 @@ class ShardSet:
         """How often each id occurs in the set, repeated heads not counted; DataError if damaged."""
         path = self.folder / "unigram.npy"
         try:
-            counts = np.load(path).astype(np.int64)
+            counts = read_array(path).astype(np.int64)
         except (OSError, ValueError, EOFError) as error:
             reason = f"cannot be read ({error})"
             raise DataError(f"{path}: {reason}; make the shards again") from None

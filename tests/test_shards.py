@@ -14,7 +14,7 @@ from mlmdist.shards import SHARD_LINE_BYTES, Shard, ShardEntry, table_line, writ
 FIELDS = [field.name for field in dataclasses.fields(Block)]
 
 
-def make_block(rows: int, seed: int = 0, *, tags: bool = False) -> Block:
+def make_block(rows: int, seed: int = 0, *, optional: bool = False) -> Block:
     """A block of `rows` windows of 1 to 20 tokens, filled from a seed."""
     random = np.random.default_rng(seed)
     lengths = random.integers(1, 21, rows)
@@ -31,7 +31,8 @@ def make_block(rows: int, seed: int = 0, *, tags: bool = False) -> Block:
         window_number=random.integers(0, 1 << 32, rows).astype(np.uint32),
         repeated=random.integers(0, 5, rows).astype(np.uint16),
         flags=random.integers(0, 16, rows).astype(np.uint8),
-        tag=random.integers(0, 256, total).astype(np.uint8) if tags else None,
+        tag=random.integers(0, 256, total).astype(np.uint8) if optional else None,
+        gap=random.integers(0, 1 << 32, rows).astype(np.uint32) if optional else None,
     )
 
 
@@ -45,29 +46,39 @@ def assert_equal(one: Block, other: Block) -> None:
 
 
 @given(st.integers(1, 40), st.integers(0, 100), st.booleans())
-def test_a_block_comes_back_from_its_bytes(rows: int, seed: int, tags: bool) -> None:
-    block = make_block(rows, seed, tags=tags)
+def test_a_block_comes_back_from_its_bytes(rows: int, seed: int, optional: bool) -> None:
+    block = make_block(rows, seed, optional=optional)
     data = encode(block, "000007")
     assert data == encode(block, "000007")
     assert_equal(decode(data, "here"), block)
 
 
-@given(st.lists(st.integers(1, 10), min_size=1, max_size=4), st.data())
-def test_take_undoes_concatenate_in_any_order(sizes: list[int], data: st.DataObject) -> None:
-    blocks = [make_block(size, seed) for seed, size in enumerate(sizes)]
-    joined = concatenate(blocks)
+@given(st.lists(st.integers(1, 10), min_size=1, max_size=4), st.booleans(), st.data())
+def test_take_undoes_concatenate_in_any_order(
+    sizes: list[int], optional: bool, data: st.DataObject
+) -> None:
+    parts = [make_block(size, seed, optional=optional) for seed, size in enumerate(sizes)]
+    joined = concatenate(parts)
     order = np.array(data.draw(st.permutations(range(joined.num_rows))))
     shuffled = take(joined, order)
     assert_equal(take(shuffled, np.argsort(order)), joined)
     first = 0
-    for block in blocks:
+    for block in parts:
         assert_equal(take(joined, np.arange(first, first + block.num_rows)), block)
         first += block.num_rows
 
 
+def test_take_of_more_tokens_than_are_gathered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = make_block(40, optional=True)
+    order = np.argsort(block.window_number)
+    expected = take(block, order)
+    monkeypatch.setattr("mlmdist.blocks.GATHER_TOKENS", 7)
+    assert_equal(take(block, order), expected)
+
+
 @pytest.fixture
 def shard(tmp_path: Path) -> tuple[Path, ShardEntry, list[Block]]:
-    blocks = [make_block(30, seed) for seed in range(3)]
+    blocks = [make_block(30, seed, optional=True) for seed in range(3)]
     path = tmp_path / "000000.tar"
     keyed = [(f"{number:06d}", block) for number, block in enumerate(blocks)]
     return path, write_shard(path, keyed), blocks
@@ -108,7 +119,7 @@ def test_s2_any_flipped_byte_of_a_block_is_named(
         opened.read_block(0)
 
 
-@pytest.mark.parametrize("name", [name for name in FIELDS if name != "tag"])
+@pytest.mark.parametrize("name", FIELDS)
 def test_s2_the_damaged_field_is_named(
     name: str, shard: tuple[Path, ShardEntry, list[Block]]
 ) -> None:

@@ -1,30 +1,41 @@
-"""The pages of a MediaWiki XML dump, one at a time, plain or bzip2."""
+"""MediaWiki XML dumps, plain or packed, each page found and parsed alone.
 
-import bz2
+A page's place is the byte at which it starts in the unpacked dump; in a bzip2 dump, which is cut
+where its streams start, it is that of the stream in the file plus the page's number in the stream.
+"""
+
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import IO, Protocol, cast, runtime_checkable
 
-from data_prep.documents import Document, document_id
+from data_prep.documents import Document
+from data_prep.sources.files import SourceFile
+from data_prep.sources.packed import (
+    Counts,
+    Damage,
+    find_stream,
+    frames,
+    kind_of,
+    raw_blocks,
+    read_head,
+)
+from data_prep.sources.pages import START, PageFinder, StreamPlaces
+from data_prep.sources.record import NOWHERE, Raw
+from data_prep.sources.splits import Piece
+from data_prep.sources.text import TextBytes, decode, piece_text, whole_text
 from data_prep.wikitext.extraction import extract
 from data_prep.wikitext.names import Names
-from mlmdist.errors import DataError
 
 ARTICLE_NAMESPACE = 0
 FILE_NAMESPACE, CATEGORY_NAMESPACE = 6, 14
-READ_BYTES = 1 << 20
-BZIP2_MAGIC = b"BZh"
-
-
-@runtime_checkable
-class Readable(Protocol):
-    """What a parser reads from."""
-
-    def read(self, size: int = -1, /) -> bytes:
-        """The next bytes, at most `size`; none at the end."""
-        ...
+SITE_END = b"</siteinfo>"
+MOST_HEAD_BYTES = 1 << 22
+# MediaWiki itself stops at 2 MB; extraction may take 30 times the text.
+MOST_WIKITEXT_CHARACTERS = 16_000_000
+_ROOT = re.compile(rb"<mediawiki\b[^>]*>")
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 @dataclass(frozen=True)
@@ -40,7 +51,16 @@ class Site:
         return Names.of_wiki(
             files=(self.namespaces.get(FILE_NAMESPACE, ""),),
             categories=(self.namespaces.get(CATEGORY_NAMESPACE, ""),),
+            language=self.language,
         )
+
+
+@dataclass(frozen=True)
+class PageBytes:
+    """A page as it stands in its dump, and the wiki it is of."""
+
+    data: bytes | bytearray
+    site: Site
 
 
 @dataclass(frozen=True)
@@ -53,27 +73,44 @@ class Page:
     text: str
     """Wikitext; empty where the revision was deleted or is no wikitext."""
 
-    ordinal: int
-    """The page's place in its file, redirects and other namespaces counted, from 0."""
 
-    site: Site
+def read_records(piece: Piece, counts: Counts) -> Iterator[Raw]:
+    """The pages that start in the piece, as PageBytes; memory holds one.
 
-
-def read_pages(stream: Readable, name: str = "the dump") -> Iterator[Page]:
-    """The pages of an XML dump in file order; memory holds one page at a time.
-
-    `stream` is read from its place and may be bzip2, of one or many streams; UTF-8 and UTF-16 are
-    known by declaration or byte order mark. Raises DataError, which names `name`, where the file is
-    damaged or ends too early; the pages before that place have been given.
+    Raises Damage where the file is none; of what is wrong behind its head a record tells.
     """
-    counter = _Counter(_decompressed(stream))
+    file = piece.file
+    kind = kind_of(read_head(file.path))
     try:
-        yield from _pages(counter)
-    except (EOFError, OSError, ValueError, ET.ParseError) as error:
-        raise DataError(
-            f"{name}: broken after about {counter.count:,} bytes of XML ({error}); a dump must be "
-            f"whole: compare its checksum and fetch it again"
-        ) from error
+        text, site = _head(file)
+    except Damage:
+        if piece.start:
+            return  # the first piece tells it
+        raise
+    if text.recoded and piece.start:
+        return  # no stream of it can be read alone: the first piece has it all
+    if kind == "bzip2" and not text.recoded:
+        found = _pages_of_streams(piece, counts)
+    else:
+        found = _pages_of_text(piece, counts, all_of_it=text.recoded)
+    for raw in found:
+        if not raw.problem:
+            raw.data = PageBytes(raw.data, site)
+        yield raw
+
+
+def read_document(record: PageBytes, identity: int, counts: Counts) -> tuple[Document | None, str]:
+    """A page as a document, its own group, or why it is none (`redirect`, `namespace`).
+
+    It has no paragraphs where the page has no prose. ValueError says why a page cannot be read.
+    """
+    page = parsed(record.data, counts)
+    if reason := skip_reason(page):
+        return None, reason
+    if len(page.text) > MOST_WIKITEXT_CHARACTERS:
+        raise ValueError(f"its {len(page.text):,} characters are too many for a wiki page")
+    paragraphs = tuple(extract(page.text, record.site.names))
+    return Document(identity, str(identity), page.title, paragraphs), ""
 
 
 def skip_reason(page: Page) -> str:
@@ -83,68 +120,76 @@ def skip_reason(page: Page) -> str:
     return "redirect" if page.redirect else ""
 
 
-def page_document(page: Page, source_index: int) -> Document:
-    """The page as a document, its own group; it has no paragraphs where the page has no prose."""
-    number = document_id(source_index, page.ordinal)
-    return Document(number, str(number), page.title, tuple(extract(page.text, page.site.names)))
+def _pages_of_text(piece: Piece, counts: Counts, *, all_of_it: bool) -> Iterator[Raw]:
+    file = piece.file
+    stop = file.num_bytes if all_of_it else piece.stop
+    text = piece_text(file.path, piece.start, stop, file.num_bytes, counts)
+    most_bytes, follows = file.source.max_record_bytes, piece.start > 0
+    finder = PageFinder(text.first, piece.start, most_bytes, follows=follows)
+    finder.stop_at(text.stop, ends_file=stop == file.num_bytes)
+    return finder.pages(text.blocks)
 
 
-class _Counter:
-    """A readable that counts what went through it, so that an error can say where."""
-
-    def __init__(self, stream: Readable) -> None:
-        self.stream, self.count = stream, 0
-
-    def read(self, size: int = -1, /) -> bytes:
-        """The next bytes, `READ_BYTES` at most."""
-        data = self.stream.read(min(size, READ_BYTES) if size > 0 else READ_BYTES)
-        self.count += len(data)
-        return data
-
-
-def _decompressed(stream: Readable) -> Readable:
-    """The stream behind bzip2, where its first bytes say so; `bz2` joins streams itself."""
-    head = stream.read(len(BZIP2_MAGIC))
-    whole = _Joined(head, stream)
-    return bz2.BZ2File(cast("IO[bytes]", whole)) if head == BZIP2_MAGIC else whole
-
-
-class _Joined:
-    """Bytes that were read already, then the stream they came from, which need not seek."""
-
-    def __init__(self, head: bytes, stream: Readable) -> None:
-        self.head, self.stream = head, stream
-
-    def read(self, size: int = -1, /) -> bytes:
-        """The next bytes."""
-        head, self.head = self.head, b""
-        return head or self.stream.read(size)
+def _pages_of_streams(piece: Piece, counts: Counts) -> Iterator[Raw]:
+    """The pages of the bzip2 streams that start in the piece; a damaged stream is one record."""
+    file = piece.file
+    start = find_stream(file.path, piece.start, piece.stop) if piece.start else 0
+    while start is not None:
+        raw = raw_blocks(file.path, start, range(piece.start, piece.stop), counts)
+        places = StreamPlaces(frames(raw, "bzip2", start), piece.stop, str(file.path))
+        finder = PageFinder(0, 0, file.source.max_record_bytes, follows=start > 0)
+        try:
+            for page in finder.pages(places.blocks(finder)):
+                page.place = places.place(page.place) if page.place >= 0 else NOWHERE
+                yield page
+            places.check()
+            return
+        except Damage as damage:
+            if damage.place >= piece.stop:
+                return  # the piece that it is in tells it
+            yield Raw(NOWHERE, problem=str(damage))
+            start = find_stream(file.path, damage.place + 1, piece.stop)
 
 
-def _pages(stream: Readable) -> Iterator[Page]:
-    """Pages out of parse events; each element is thrown away as soon as it has been used."""
-    events = ET.iterparse(stream, events=("start", "end"))  # noqa: S314 (expat bounds what entities grow to)
-    _, root = next(events)
-    site, ordinal = Site(), 0
-    for event, element in events:
-        if event == "start":
-            continue
-        kind = _local(element.tag)
-        if kind == "siteinfo":
-            site = _site(element, root)
-        elif kind == "page":
-            yield _page(element, ordinal, site)
-            ordinal += 1
-            root.clear()
+def _head(file: SourceFile) -> tuple[TextBytes, Site]:
+    """How the file is written, and what its head says."""
+    text = whole_text(file.path, 0, Counts())
+    head = bytearray()
+    for block in text.blocks:
+        head += block
+        if SITE_END in head or START in head or len(head) > MOST_HEAD_BYTES:
+            break
+    return text, _site(bytes(head))
 
 
-def _site(siteinfo: ET.Element, root: ET.Element) -> Site:
-    language = root.get("{http://www.w3.org/XML/1998/namespace}lang", "")
-    spaces = (item for item in siteinfo.iter() if _local(item.tag) == "namespace")
+def _site(head: bytes) -> Site:
+    """The site of the head of a dump; a dump that ends in its head has a nameless one."""
+    root = _ROOT.search(head)
+    if root is None:
+        raise Damage("is no MediaWiki dump: no <mediawiki> stands at its start")
+    end = head.find(SITE_END)
+    known = head[root.start() : end + len(SITE_END) if end >= 0 else root.end()]
+    try:
+        element = ET.fromstring(known + b"</mediawiki>")  # noqa: S314 (no DTD stands before it)
+    except ET.ParseError as error:
+        raise Damage(f"its <siteinfo> is no XML ({error}); fetch the dump again") from None
+    language = element.get("{http://www.w3.org/XML/1998/namespace}lang", "")
+    spaces = (item for item in element.iter() if _local(item.tag) == "namespace")
     return Site(language, {int(item.get("key", "0")): item.text or "" for item in spaces})
 
 
-def _page(page: ET.Element, ordinal: int, site: Site) -> Page:
+def parsed(data: bytes | bytearray, counts: Counts) -> Page:
+    """The page of a `<page>` element; control characters, which no XML may hold, are left out."""
+    try:
+        try:
+            return _page(ET.fromstring(data))  # noqa: S314 (a page alone has no entities of its own)
+        except ET.ParseError:
+            return _page(ET.fromstring(_NOT_XML.sub("", decode(data, counts))))  # noqa: S314
+    except ET.ParseError as error:
+        raise ValueError(f"the page is no XML: {error}") from None
+
+
+def _page(page: ET.Element) -> Page:
     """A `<page>` element as a record; of several revisions the last one in the file is taken."""
     fields = {_local(child.tag): child for child in page}
     revision = fields.get("revision")
@@ -155,8 +200,6 @@ def _page(page: ET.Element, ordinal: int, site: Site) -> Page:
         namespace=int(_text(fields, "ns") or ARTICLE_NAMESPACE),
         redirect="redirect" in fields,
         text=_text(parts, "text") if model == "wikitext" else "",
-        ordinal=ordinal,
-        site=site,
     )
 
 

@@ -6,7 +6,7 @@ tag was not found once, it is not looked for again, so nothing unclosed can make
 
 import re
 
-from data_prep.wikitext.formulas import formula_words
+from data_prep.wikitext.formulas import formula_words, reaction_words
 from data_prep.wikitext.markers import HOLE, shield
 from data_prep.wikitext.tables import word_list
 
@@ -16,7 +16,7 @@ DROPPED = word_list(
     "maplink categorytree indicator includeonly style script references inputbox charinsert "
     "templatestyles dynamicpagelist quiz poll"
 )
-FORMULAS = ("math", "ce", "chem")
+FORMULAS, REACTIONS = ("math",), ("ce", "chem")
 _BLOCK = word_list(
     "p div blockquote center li ul ol dl dd dt hr h1 h2 h3 h4 h5 h6 poem table tr td th caption "
     "tbody thead section"
@@ -27,19 +27,21 @@ _INLINE = word_list(
     "includeonly time data translate tvar languages noeditsection acronym blink"
 )
 
-_NAMES = "|".join(["ref", "nowiki", "table", *FORMULAS, *DROPPED])
+_NAMES = "|".join(["ref", "nowiki", "table", *FORMULAS, *REACTIONS, *DROPPED])
 _SPECIAL = re.compile(rf"<!--|<({_NAMES})\b(?![-:])[^<>]*>", re.IGNORECASE)
-_CLOSE = {
-    name: re.compile(rf"</{name}\b[^<>]*>", re.IGNORECASE)
-    for name in ("nowiki", *FORMULAS, *DROPPED)
+_TEXT_ELEMENTS = ("nowiki", *FORMULAS, *REACTIONS)
+"""Their content is shown as it is, so that one that opens inside another was never closed."""
+
+_CLOSE = {name: re.compile(rf"</{name}\b[^<>]*>", re.IGNORECASE) for name in DROPPED} | {
+    name: re.compile(rf"<(/?){name}\b(?![-:])[^<>]*>", re.IGNORECASE) for name in _TEXT_ELEMENTS
 }
 _REF = re.compile(r"</ref\b[^<>]*>|<ref\b[^<>]*>", re.IGNORECASE)
 _TABLE = re.compile(r"<(/?)table\b[^<>]*>", re.IGNORECASE)
-_POWER = re.compile(r"(?<=[0-9])<sup>(?=(?:'')?(?:[-+−–]?[0-9]|[nkxmij]\b))", re.IGNORECASE)
+_POWER = re.compile(r"<sup>(?<=[0-9]<sup>)(?=(?:'')?(?:[-+−–]?[0-9]|[nkxmij]\b))")
 _LINE_BREAK = re.compile(r"<br\b[^<>]*>", re.IGNORECASE)
 _BLOCK_TAG = re.compile(rf"</?(?:{'|'.join(_BLOCK)})\b(?![-:])[^<>]*>", re.IGNORECASE)
 _INLINE_TAG = re.compile(rf"</?(?:{'|'.join(_INLINE)})\b(?![-:])[^<>]*>", re.IGNORECASE)
-_BROKEN_TAG = re.compile(rf"</?(?:{_NAMES})\b[^<>\n]*", re.IGNORECASE)
+_BROKEN_TAG = re.compile(rf"</?(?:{_NAMES})(?![A-Za-z0-9])[^<>\n]*", re.IGNORECASE)
 
 
 def without_elements(text: str) -> str:
@@ -79,8 +81,9 @@ def _element(text: str, opening: re.Match[str], unclosed: set[str]) -> tuple[str
     if name in unclosed:
         return "", opening.end()
     start, end = _content(text, opening, name)
-    if end < 0:
-        unclosed.add(name)
+    if start < 0:
+        if end < 0:
+            unclosed.add(name)
         return "", opening.end()
     return _left_words(name, text[opening.end() : start]), end
 
@@ -100,15 +103,20 @@ def _end_of_reference(text: str, start: int) -> int:
     match = _REF.search(text, start)
     if match and match[0].startswith("</"):
         return match.end()
-    line_end = text.find("\n", start)
-    ends = [end for end in (line_end, match.start() if match else -1) if end >= 0]
-    return min(ends, default=len(text))
+    end = match.start() if match else len(text)
+    line_end = text.find("\n", start, end)
+    return line_end if line_end >= 0 else end
 
 
 def _content(text: str, opening: re.Match[str], name: str) -> tuple[int, int]:
-    """Start and end of the tag that closes an element; (-1, -1) where there is none."""
+    """Start and end of the tag that closes an element; both below 0 where there is none.
+
+    Where another one opens first, the end is where the text goes on, behind the unclosed tag.
+    """
     if name != "table":
         closing = _CLOSE[name].search(text, opening.end())
+        if closing and name in _TEXT_ELEMENTS and not closing[1]:
+            return -1, opening.end()
         return closing.span() if closing else (-1, -1)
     depth = 1
     for tag in _TABLE.finditer(text, opening.end()):
@@ -124,6 +132,8 @@ def _left_words(name: str, content: str) -> str:
         return shield(content)
     if name in FORMULAS:
         return shield(formula_words(content)) or HOLE
+    if name in REACTIONS:
+        return shield(reaction_words(content)) or HOLE
     return "\n\n" if "\n" in content or name == "table" else HOLE
 
 
@@ -131,5 +141,5 @@ def _plain_tags(text: str) -> str:
     """The text without the tags that only arrange words; blocks become lines of their own."""
     text = _POWER.sub("^", text)
     text = _LINE_BREAK.sub(" ", text)
-    text = _BLOCK_TAG.sub("\n", text)
+    text = _BLOCK_TAG.sub("\n\n", text)
     return _BROKEN_TAG.sub("", _INLINE_TAG.sub("", text))

@@ -5,10 +5,16 @@ import re
 from data_prep.wikitext.markers import HOLE
 
 _RUN = re.compile(rf"{HOLE}(?:[ ,;:]*{HOLE})+")
+_PLAIN = re.compile(rf"{HOLE}(?<=[\w.!?\"”{HOLE}]{HOLE})(?={HOLE}|[ \n]?[\w\"“]|\n\n|\Z)")
 _OPENING, _CLOSING = "([（", ")]）"
 _LEFT_OVER = " ,;:，；"
 _NO_SPACE_BEFORE = (" ", ",", ".", ";", ":", "!", "?", *_CLOSING)
 _CURRENCIES = ("$", "£", "€", "¥")
+
+
+def without_plain_holes(text: str) -> str:
+    """The text without holes between two words or sentences, which leave nothing to mend."""
+    return _PLAIN.sub("", text)
 
 
 def mended(text: str) -> str:

@@ -6,73 +6,105 @@ Input is wikitext whose elements, templates, links and tables are already words 
 import html
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from data_prep.wikitext.holes import mended
-from data_prep.wikitext.links import without_external_links
+from data_prep.wikitext.holes import mended, without_plain_holes
+from data_prep.wikitext.links import without_external_links, without_web_prefix
 from data_prep.wikitext.markers import HOLE, unshield
-from data_prep.wikitext.names import FILE_PREFIXES, LINK_SECTIONS
+from data_prep.wikitext.names import FILE_PREFIXES, LINK_SECTIONS, WORK_SECTIONS
 from data_prep.wikitext.prose import is_prose_item, is_prose_paragraph
+from data_prep.wikitext.variants import with_one_variant
 
 _HEADING = re.compile(r"(={1,6})([^\n]*?)=+[ \t\ufdd0]*\Z")
-_LIST_MARKS = "*#:; \t" + HOLE
+_SPACES = " \t" + HOLE
+_LIST_MARKS = "*#:;" + _SPACES
+_DEFINITION = re.compile(r"\s:\s?|:\s")
 _HAT_NOTE = re.compile(r":+[ \t\ufdd0]*''[^\n]*''[.:]?[ \t\ufdd0]*\Z")
-_MAGIC_WORD = re.compile(r"__[A-Z]{3,30}__")
-_VARIANT = re.compile(r"-\{([^{}\n]{0,200})\}-")
+_MAGIC_WORD = re.compile(r"__(?:[A-ZÄÖÜ][A-ZÄÖÜ_]{2,40}|[\u4e00-\u9fff]{2,12})__")
 _BROKEN_FILE = re.compile(rf"\[\[[ ]?(?:{'|'.join(FILE_PREFIXES)})[ ]?:[^\n]*", re.IGNORECASE)
 _BROKEN_TEMPLATE = re.compile(r"\{\{[^\n]*|\{\|[^\n]*")
-_STRAY_BRACKETS = re.compile(r"\[\[|\]\]|\}\}")
+_STRAY_BRACKETS = re.compile(r"\[\[|\]\]|\|\}+|\{\|+|\}{2,}|\{{2,}|-\{(?:[A-Z]{1,2}\|)?|\}-")
 _QUOTES = re.compile(r"'{2,}")
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
-_LOOSE_OPENING = re.compile(r"([(\[]) (?=\S)")
-_LOOSE_CLOSING = re.compile(r" (?<=[\w\])\"'”’%] )([)\]]|[,.](?= |\Z)(?! \.))")
+_LOOSE_OPENING = re.compile(r" (?<=[(\[] )(?=\S)")
+_LOOSE_CLOSING = re.compile(r" (?=[)\],.])(?<=[\w\])\"'”’%–$°] )(?=[)\]]|[,.](?: |\Z)(?! \.))")
+_LONE_BAR = re.compile(r"(?<=[\s(])\|(?=\w)")
 _ARGUMENTS = re.compile(r"\|[ ]?[\w-]{2,30} ?=")
+
+
+MAX_PREFORMATTED_CHARACTERS = 100
+"""A line behind a space is shown as it was typed, code mostly; longer ones are mistyped prose."""
+
+
+@dataclass(frozen=True)
+class _Section:
+    """The heading whose section is left out, wholly or only its lists."""
+
+    level: int = 0
+    """How many `=` it has; 0 where nothing is left out."""
+
+    keeps_prose: bool = True
 
 
 def paragraphs(text: str) -> Iterator[str]:
     """The prose of a page, a paragraph at a time, in order, without markup.
 
     Headings, link sections, captions, tables and lists of names are left out. A list item with a
-    sentence in it is a paragraph of its own.
+    sentence in it is a paragraph of its own; a term goes with its definition.
     """
     lines: list[str] = []
-    hidden_level = 0  # of the heading whose section is left out; 0: none
+    section, term = _Section(), ""
     for line in _without_broken_brackets(text).split("\n"):
         kind = _kind(line)
         if kind != "prose" and lines:
             yield from _paragraph(" ".join(lines), is_prose_paragraph)
             lines = []
         if kind == "heading":
-            hidden_level = _hidden_level(line.strip(), hidden_level)
-        elif hidden_level:
+            section = _section(line.strip(), section)
+        elif not section.keeps_prose:
             continue
-        elif kind == "item":
-            yield from _paragraph(line.strip(_LIST_MARKS), is_prose_item)
+        elif kind == "item" and not section.level:
+            item = _item(line, term)
+            term = item if line.lstrip(_SPACES)[0] == ";" else ""
+            yield from _paragraph(item, is_prose_item)
         elif kind == "prose":
             lines.append(line)
     yield from _paragraph(" ".join(lines), is_prose_paragraph)
 
 
+def _item(line: str, term: str) -> str:
+    """A list item without its marks, behind the term that it defines."""
+    bare = line.lstrip(_SPACES)
+    words = bare.lstrip(_LIST_MARKS)
+    if bare[0] == ";":  # a term, with its definition behind a colon or in the next line
+        return _DEFINITION.sub(": ", words, count=1)
+    return f"{term.rstrip(' :')}: {words}" if term and bare[0] == ":" else words
+
+
 def _without_broken_brackets(text: str) -> str:
     """The text without brackets that found no partner, and what hangs on them in their line."""
     text = _MAGIC_WORD.sub("", text)
-    if "-{" in text:
-        text = _VARIANT.sub(_variant, text)
-    text = _BROKEN_FILE.sub(HOLE, text)
-    text = _BROKEN_TEMPLATE.sub(HOLE, text)
-    return _STRAY_BRACKETS.sub("", text)
+    text = with_one_variant(text)
+    if "[[" in text:
+        text = _BROKEN_FILE.sub(HOLE, text)
+    if "{{" in text or "{|" in text:
+        text = _BROKEN_TEMPLATE.sub(HOLE, text)
+    return without_plain_holes(text)
 
 
-def _variant(match: re.Match[str]) -> str:
-    """Chinese `-{zh-hans:...; zh-hant:...}-`: the words of its first variant."""
-    rule = match[1].rpartition("|")[2] if not match[1].startswith("T|") else ""
-    return rule.partition(";")[0].rpartition(":")[2].strip()
+def _without_stray_brackets(text: str) -> str:
+    if "[" in text or "]" in text or "{" in text or "}" in text:
+        return _STRAY_BRACKETS.sub("", text)
+    return text
 
 
 def _kind(line: str) -> str:
     """What a line is, by its first character: prose, item, heading, or nothing to read."""
-    bare = line.strip(" \t" + HOLE)
+    bare = line.strip(_SPACES)
     if not bare or bare[0] in "|!" or bare.startswith(("{|", "----")):
+        return "nothing"
+    if line[0] == " " and len(line) < MAX_PREFORMATTED_CHARACTERS and bare[0] not in "=*#:;":
         return "nothing"
     if bare[0] == "=" and _HEADING.match(line.strip()):
         return "heading"
@@ -81,15 +113,17 @@ def _kind(line: str) -> str:
     return "prose"
 
 
-def _hidden_level(line: str, hidden_level: int) -> int:
-    """The level of the link section that a heading opens or stays in; 0 where prose follows."""
+def _section(line: str, section: _Section) -> _Section:
+    """What a heading leaves out: a section of links all, a list of works its items."""
     match = _HEADING.match(line)
     assert match, "the caller saw a heading"
     level = len(match[1])
-    if hidden_level and level > hidden_level:
-        return hidden_level
+    if section.level and level > section.level:
+        return section
     title = _QUOTES.sub("", match[2]).replace(HOLE, "").strip(" \t:=").casefold()
-    return level if title in LINK_SECTIONS else 0
+    if title in LINK_SECTIONS:
+        return _Section(level, keeps_prose=False)
+    return _Section(level) if title in WORK_SECTIONS else _Section()
 
 
 def _paragraph(raw: str, wanted: Callable[[str], bool]) -> Iterator[str]:
@@ -101,16 +135,22 @@ def _paragraph(raw: str, wanted: Callable[[str], bool]) -> Iterator[str]:
 
 def line_words(raw: str) -> str:
     """A text without quotes, addresses, entities and holes, its spaces collapsed."""
-    text = without_external_links(raw, HOLE)
+    text = without_web_prefix(without_external_links(raw, HOLE))
     if "''" in text:
         text = _QUOTES.sub(_apostrophes(text), text)
     if "&" in text:
         text = _ENTITY.sub(lambda match: html.unescape(match[0]), text)
+    text = _without_stray_brackets(text)
+    if "|" in text and text.count("|") == 1:
+        text = _LONE_BAR.sub("", text)
     text = " ".join(text.split())
     if HOLE in text:
-        text = mended(text)
-    text = _LOOSE_CLOSING.sub(r"\1", _LOOSE_OPENING.sub(r"\1", text))
-    return unshield(_STRAY_BRACKETS.sub("", text)).strip()
+        text = " ".join(_without_stray_brackets(mended(text)).split())
+    if "( " in text or "[ " in text:
+        text = _LOOSE_OPENING.sub("", text)
+    if " )" in text or " ]" in text or " ," in text or " ." in text:
+        text = _LOOSE_CLOSING.sub("", text)
+    return unshield(text).strip()
 
 
 def _apostrophes(text: str) -> str | Callable[[re.Match[str]], str]:

@@ -10,8 +10,13 @@ _EXTERNAL = re.compile(
     rf"\[{_URL}[^\s\[\]]*((?:[^\[\]\n]|\[[^\[\]\n]{{0,200}}\])*)\]", re.IGNORECASE
 )
 _BARE_URL = re.compile(
-    r"\b(?:https?|ftp)://(?:[^\s<>\[\]|\"”]*[^\s<>\[\]|\"”.,;:!?)])?", re.IGNORECASE
+    r"(?:https?|ftp)://(?:[^\s<>\[\]|\"”]*[^\s<>\[\]|\"”.,;:!?)])?", re.IGNORECASE
 )
+_WEB_ADDRESS = re.compile(
+    r"\bwww\.((?:[\w-]{1,63}\.){1,5}[A-Za-z]{2,24})\b"
+    r"(?:/(?:[^\s\[\]|<>\"”)]{0,400}[^\s\[\]|<>\"”).,;:!?])?)?"
+)
+_SIMPLE_LINK = re.compile(r"\[\[([^\[\]{}|\n]*)(?:\|([^\[\]{}|\n]*))?\]\]")
 _URL_START = re.compile(_URL, re.IGNORECASE)
 _SAME_SITE = re.compile(r"[^:]{0,20}:")
 
@@ -22,9 +27,9 @@ def _prefix(target: str) -> str:
     return prefix_key(prefix) if colon else ""
 
 
-def holds_paragraphs(text: str, opening: re.Match[str], names: Names) -> bool:
+def holds_paragraphs(text: str, target_start: int, names: Names) -> bool:
     """True where a link opens a file, whose caption may go on behind an empty line."""
-    return _prefix(text[opening.end() : opening.end() + 40]) in names.files
+    return _prefix(text[target_start : target_start + 40]) in names.files
 
 
 def shows_nothing(target: str, names: Names) -> bool:
@@ -38,12 +43,24 @@ def link_words(parts: list[str]) -> str:
     target, *words = parts
     if words and (shown := "|".join(words).strip("|\n")):
         return shown
-    if _URL_START.match(target):  # an external link in one bracket too many
+    if ":" in target and _URL_START.match(target):  # an external link in one bracket too many
         return target.partition(" ")[2]
     target = target.strip().removeprefix(":").replace("_", " ")
     if words:  # the pipe trick: `[[Rome (city)|]]`
         target = _SAME_SITE.sub("", target, count=1).partition(" (")[0]
     return target.partition("#")[0] or target.lstrip("#")
+
+
+def without_simple_links(text: str, names: Names, hole: str) -> str:
+    """The text with links in one line and without brackets inside as their words, or `hole`."""
+
+    def words(match: re.Match[str]) -> str:
+        target, shown = match.groups()
+        if ":" in target and shows_nothing(target, names):
+            return hole
+        return shown or link_words([target] if shown is None else [target, shown])
+
+    return _SIMPLE_LINK.sub(words, text)
 
 
 def without_external_links(text: str, hole: str) -> str:
@@ -52,3 +69,8 @@ def without_external_links(text: str, hole: str) -> str:
         return text
     text = _EXTERNAL.sub(lambda match: match[1].strip() or hole, text)
     return _BARE_URL.sub(hole, text)
+
+
+def without_web_prefix(text: str) -> str:
+    """The text with `www.site.org/page` as `site.org`, a name as others in a sentence."""
+    return _WEB_ADDRESS.sub(r"\1", text) if "www." in text else text

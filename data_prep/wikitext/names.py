@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from data_prep.wikitext.tables import entries, word_list
+from data_prep.wikitext.tables import word_list
 
 FILE_PREFIXES = word_list(
     "file image media datei bild fichier archivo imagen файл файлы изображение картинка файл "
@@ -41,13 +41,13 @@ LANGUAGE_CODES = frozenset(
 LINK_SECTIONS = frozenset(
     word_list(
         "references|external links|see also|further reading|notes|bibliography|sources|"
-        "footnotes|notes and references|references and notes|works cited|citations|discography|"
-        "filmography|selected bibliography|gallery|endnotes|explanatory notes|"
+        "footnotes|notes and references|references and notes|works cited|citations|"
+        "gallery|endnotes|explanatory notes|"
         "general references|references and further reading|external links and references|"
-        "published works|einzelnachweise|weblinks|literatur|siehe auch|quellen|anmerkungen|"
-        "werke|belege|einzelbelege|fußnoten|galerie|diskografie|filmografie|schriften|weblink|"
+        "einzelnachweise|weblinks|literatur|siehe auch|quellen|anmerkungen|"
+        "belege|einzelbelege|fußnoten|galerie|weblink|"
         "références|notes et références|liens externes|voir aussi|bibliographie|annexes|"
-        "articles connexes|discographie|filmographie|lien externe|referencias|enlaces externos|"
+        "articles connexes|lien externe|referencias|enlaces externos|"
         "véase también|bibliografía|notas|referencias y notas|note|collegamenti esterni|"
         "voci correlate|altri progetti|bibliografia|referências|ligações externas|ver também|"
         "notas e referências|примечания|ссылки|литература|см. также|источники|библиография|"
@@ -69,31 +69,15 @@ LINK_SECTIONS = frozenset(
     )
 )
 
-LANGUAGES = entries(
-    "af=Afrikaans,am=Amharic,ang=Old English,ar=Arabic,arc=Aramaic,az=Azerbaijani,"
-    "be=Belarusian,ber=Berber,bg=Bulgarian,bn=Bengali,bs=Bosnian,ca=Catalan,cs=Czech,"
-    "cy=Welsh,da=Danish,de=German,el=Greek,en=English,eo=Esperanto,es=Spanish,et=Estonian,"
-    "eu=Basque,fa=Persian,fi=Finnish,fr=French,fy=West Frisian,ga=Irish,gd=Scottish Gaelic,"
-    "gl=Galician,grc=Ancient Greek,grc-gre=Ancient Greek,gu=Gujarati,haw=Hawaiian,he=Hebrew,"
-    "hi=Hindi,hr=Croatian,hu=Hungarian,hy=Armenian,id=Indonesian,is=Icelandic,it=Italian,"
-    "ja=Japanese,ka=Georgian,kk=Kazakh,km=Khmer,kn=Kannada,ko=Korean,ku=Kurdish,kw=Cornish,"
-    "la=Latin,lb=Luxembourgish,lt=Lithuanian,lv=Latvian,mk=Macedonian,ml=Malayalam,"
-    "mn=Mongolian,mr=Marathi,ms=Malay,mt=Maltese,my=Burmese,nah=Nahuatl,ne=Nepali,nl=Dutch,"
-    "nn=Norwegian,no=Norwegian,oc=Occitan,pa=Punjabi,pl=Polish,ps=Pashto,pt=Portuguese,"
-    "ro=Romanian,ru=Russian,rus=Russian,sa=Sanskrit,sh=Serbo-Croatian,si=Sinhala,sk=Slovak,"
-    "sl=Slovene,so=Somali,sq=Albanian,aln=Gheg Albanian,sr=Serbian,sv=Swedish,sw=Swahili,"
-    "ta=Tamil,te=Telugu,tg=Tajik,th=Thai,tr=Turkish,tt=Tatar,uk=Ukrainian,ur=Urdu,uz=Uzbek,"
-    "vi=Vietnamese,yi=Yiddish,zh=Chinese",
-    ",",
+# Sections whose lists are left out, and whose paragraphs are prose.
+WORK_SECTIONS = frozenset(
+    word_list(
+        "discography|filmography|selected bibliography|published works|selected works|werke|"
+        "diskografie|filmografie|schriften|discographie|filmographie|discografía|filmografía|"
+        "дискография|фильмография|作品|作品リスト|ディスコグラフィ|著作",
+        "|",
+    )
 )
-
-# German Wikipedia: `{{enS|words}}`.
-GERMAN_LANGUAGES = {
-    "en": "englisch", "fr": "französisch", "la": "lateinisch", "it": "italienisch",
-    "es": "spanisch", "ru": "russisch", "ja": "japanisch", "pl": "polnisch",
-    "cs": "tschechisch", "nl": "niederländisch", "sv": "schwedisch", "pt": "portugiesisch",
-    "tr": "türkisch", "ar": "arabisch", "el": "griechisch", "hu": "ungarisch", "da": "dänisch",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -102,13 +86,18 @@ class Names:
 
     files: frozenset[str]
     categories: frozenset[str]
+    language: str = ""
+    """The code of the wiki's language, which some templates follow; empty where not known."""
 
     @classmethod
-    def of_wiki(cls, files: Iterable[str] = (), categories: Iterable[str] = ()) -> "Names":
+    def of_wiki(
+        cls, files: Iterable[str] = (), categories: Iterable[str] = (), language: str = ""
+    ) -> "Names":
         """The prefixes of a wiki: its own names beside those known everywhere."""
         return cls(
             frozenset(FILE_PREFIXES) | {prefix_key(name) for name in files if name},
             frozenset(CATEGORY_PREFIXES) | {prefix_key(name) for name in categories if name},
+            language.lower(),
         )
 
 

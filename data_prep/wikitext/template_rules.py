@@ -1,283 +1,242 @@
-"""The templates that stand inside sentences, by name, and the words each of them shows.
+"""What the templates inside sentences show: rules from a call's arguments to its words."""
 
-A dump holds calls, not what a wiki's own templates make of them. Most calls make boxes, notes and
-tables, and are dropped; the names here are the ones whose loss would leave a hole in a sentence.
-"""
+import re
 
-from collections.abc import Callable
-
-from data_prep.wikitext.arguments import Arguments
+from data_prep.wikitext.arguments import Arguments, Rule
+from data_prep.wikitext.formulas import formula_words
+from data_prep.wikitext.markers import shield
 from data_prep.wikitext.measures import measure_words, unit_words
-from data_prep.wikitext.tables import word_list
+from data_prep.wikitext.parser_functions import grouped_number
 
-Rule = Callable[[Arguments], str]
+MAX_ENTRY_CHARACTERS = 80
+"""Entries of a list in a line are not longer."""
 
 
-def _constant(words: str) -> Rule:
+def constant(words: str) -> Rule:
+    """A rule that always shows the same."""
     return lambda _: words
 
 
 def first(given: Arguments) -> str:
     """The first argument."""
-    return given.at(0) or given.named.get("text", "")
+    return given.at(0) or given.get("text", "content", "inhalt")
 
 
-def _second(given: Arguments) -> str:
-    return given.at(1) or given.named.get("text", "")
+def second(given: Arguments) -> str:
+    """The second argument."""
+    return given.at(1) or given.get("text")
 
 
-def _last(given: Arguments) -> str:
-    return given.positional[-1] if given.positional else ""
+def second_or_first(given: Arguments) -> str:
+    """The second argument, or the first where it is the only one."""
+    return given.at(1) or first(given)
 
 
-def _spaced(given: Arguments) -> str:
+def last(given: Arguments) -> str:
+    """The last argument."""
+    return given.positional[-1] if given.positional else given.get("text")
+
+
+def spaced(given: Arguments) -> str:
+    """All arguments with spaces between."""
     return " ".join(filter(None, given.positional))
 
 
-def _joined(given: Arguments) -> str:
+def joined(given: Arguments) -> str:
+    """All arguments without anything between."""
     return "".join(given.positional)
 
 
-def _around(before: str, after: str = "") -> Rule:
+def around(before: str, after: str = "") -> Rule:
     """The first argument between two constants."""
     return lambda given: f"{before}{given.at(0)}{after}" if given.at(0) else ""
 
 
-def in_language(label: str) -> Rule:
-    """Words of another language behind its name, as `{{lang-fr|...}}` shows them."""
-
-    def rule(given: Arguments) -> str:
-        words = first(given)
-        if romanised := given.at(1) if given.at(1)[:1].isalpha() else "":
-            words = f"{words}, {romanised}"
-        return f"{label}: {words}" if label and words else words
-
-    return rule
+def before_number(words: str) -> Rule:
+    """A sign or an abbreviation, which may stand alone, before the first argument."""
+    return lambda given: f"{words}{given.at(0)}"
 
 
-def _foreign(given: Arguments) -> str:
-    """`{{lang|fr|mots}}`: the words stand behind the language's code."""
-    return given.at(1) or given.named.get("text", "")
-
-
-def _quotation(given: Arguments) -> str:
+def quotation(given: Arguments) -> str:
     """A block quotation: a paragraph of its own."""
-    words = given.named.get("text") or given.named.get("quote") or given.at(0)
+    words = given.get("text", "quote", "content", "цитата") or given.at(0)
     return f"\n\n{words}\n\n" if words else ""
 
 
-def _fraction(given: Arguments) -> str:
+def definition_term(given: Arguments) -> str:
+    """A term of a glossary: what a definition list opens with."""
+    return f"\n;{given.at(0)}\n" if given.at(0) else ""
+
+
+def definition(given: Arguments) -> str:
+    """What a glossary says of its term: an item of a definition list."""
+    return f"\n:{first(given)}\n" if first(given) else ""
+
+
+def fraction(given: Arguments) -> str:
     """`{{frac|1|2|3}}` is 1 2/3, `{{frac|2|3}}` is 2/3 and `{{frac|3}}` is 1/3."""
-    whole, over, under = (
-        ([""] * 3 + ["1"] + given.positional)[-3:] if given.positional else [""] * 3
-    )
-    if len(given.positional) < 3:
-        whole = ""
-    return f"{whole} {over}/{under}".strip() if under else ""
+    parts = given.positional[:3]
+    if len(parts) == 1:
+        parts = ["1", *parts]
+    if len(parts) < 2:
+        return ""
+    *whole, over, under = parts
+    over, under = (f"({part})" if _SUM.search(part) else part for part in (over, under))
+    return " ".join([*filter(None, whole), f"{over}/{under}"])
 
 
-def _value(given: Arguments) -> str:
-    """`{{val|6.241|e=18|u=C}}` is 6.241×10^18 C."""
+def value(given: Arguments) -> str:
+    """`{{val|6.241|0.002|e=18|u=C}}` is 6.241±0.002×10^18 C."""
     number = given.at(0)
-    if error := given.at(1):
-        number = f"{number}±{error}"
-    if exponent := given.named.get("e", ""):
-        number = f"{number}×10^{exponent}"
-    unit = given.named.get("u") or given.named.get("ul") or given.named.get("up") or ""
-    return f"{number} {unit}".strip()
+    if number and given.at(1):
+        above, below = given.at(1).lstrip("+"), given.at(2).lstrip("-−")
+        number += f" +{above} −{below}" if below else f"±{above}"
+    if exponent := given.get("e"):
+        number = f"{number}×10^{exponent}" if number else f"10^{exponent}"
+    unit = given.get("u", "ul")
+    if per := given.get("up", "upl"):
+        unit = f"{unit}/{per}" if unit else f"per {per}"
+    return f"{given.get('p')}{number} {unit}{given.get('s')}".strip()
 
 
-def _as_of(given: Arguments) -> str:
-    words = given.named.get("alt") or " ".join(filter(None, ["As of", *reversed(given.positional)]))
-    return words[:1].lower() + words[1:] if given.named.get("lc") else words
+def power(given: Arguments) -> str:
+    """`{{10^|6}}` is 10^6."""
+    return f"10^{given.at(0)}" if given.at(0) else "10"
 
 
-def _circa(given: Arguments) -> str:
-    return "c. " + " – ".join(filter(None, given.positional))
+def measure(given: Arguments) -> str:
+    """`{{convert|5|km|mi}}`."""
+    return measure_words(given.positional, given.named, given.language)
 
 
-def _japanese(given: Arguments) -> str:
-    """`{{nihongo|English|kanji|romaji}}`."""
-    english, *others = [*given.positional[:4], "", ""][:4]
-    inside = ", ".join(filter(None, others))
-    return f"{english} ({inside})" if english and inside else english or inside
+def short_measure(given: Arguments) -> str:
+    """`{{cvt|5|km|mi}}`, which writes symbols where `convert` writes names."""
+    return measure_words(given.positional, {"abbr": "on", **given.named}, given.language)
 
 
-def _pronunciation(given: Arguments) -> str:
-    """`{{IPAc-en|l|æ|b}}` is /læb/; codes of dialects and sound files are no sounds."""
-    sounds = [part for part in given.positional if part not in _NO_SOUNDS and "." not in part[1:]]
-    words = "".join(sounds).replace("_", " ").strip()
-    return f"/{words}/" if words else ""
+def given_measure(given: Arguments) -> str:
+    """A number and its unit, without another one beside it: `{{unité|5|km}}`."""
+    return f"{given.at(0)} {unit_words(given.at(1))}".strip()
 
 
-def _respelling(given: Arguments) -> str:
-    """`{{respell|ASS|kee}}` is ASS-kee."""
-    return "-".join(filter(None, given.positional)).replace("-_-", " ")
+def height(given: Arguments) -> str:
+    """`{{height|ft=6|in=2}}`, `{{height|m=1.85}}`; German `{{Höhe|1200|DE-NN}}` is 1200 m."""
+    if feet := given.get("ft"):
+        parts = [feet, "ft", given.get("in") or "0", "in", "m"]
+        return measure_words(parts, {"abbr": "on"}, given.language)
+    if metres := given.get("m"):
+        return measure_words([metres, "m", "ftin"], {"abbr": "on"}, given.language)
+    return f"{given.at(0)} m" if given.at(0) else ""
 
 
-def _spaced_pair(given: Arguments) -> str:
-    """`{{ship|HMS|Victory}}` and `{{sclass|Nimitz|aircraft carrier}}`."""
+_SUM = re.compile(r"\S[+−/ ]|\S-")
+_GAUGES = {
+    "sg": "1,435 mm (4 ft 8 1/2 in)", "ussg": "4 ft 8 1/2 in (1,435 mm)",
+    "1435": "1,435 mm (4 ft 8 1/2 in)", "1000": "1,000 mm (3 ft 3 3/8 in)",
+    "metre": "1,000 mm (3 ft 3 3/8 in)", "1067": "1,067 mm (3 ft 6 in)",
+    "cape": "1,067 mm (3 ft 6 in)", "1520": "1,520 mm (4 ft 11 27/32 in)",
+    "1524": "1,524 mm (5 ft)", "1600": "1,600 mm (5 ft 3 in)", "irish": "1,600 mm (5 ft 3 in)",
+    "1668": "1,668 mm (5 ft 5 21/32 in)", "1676": "1,676 mm (5 ft 6 in)",
+    "914": "914 mm (3 ft)", "762": "762 mm (2 ft 6 in)", "760": "760 mm (2 ft 5 15/16 in)",
+    "750": "750 mm (2 ft 5 1/2 in)", "610": "610 mm (2 ft)", "600": "600 mm (1 ft 11 5/8 in)",
+}  # fmt: skip
+_GAUGE_FEET = re.compile(r"([0-9]{1,2}) ?ft ?(?:([0-9./]{1,6}) ?in)?\Z")
+
+
+def track_gauge(given: Arguments) -> str:
+    """`{{track gauge|1435mm}}` is 1,435 mm (4 ft 8 1/2 in)."""
+    code = given.at(0).lower()
+    if match := _GAUGE_FEET.match(code):
+        return f"{match[1]} ft {match[2]} in" if match[2] else f"{match[1]} ft"
+    number = code.removesuffix("mm").strip()
+    return _GAUGES.get(number) or (f"{number} mm" if number.isdigit() else code)
+
+
+def thousands(given: Arguments) -> str:
+    """`{{nts|1234}}` is 1,234, with the marks of the wiki's language."""
+    return grouped_number([given.at(0)], given.language)
+
+
+def formula(given: Arguments) -> str:
+    """LaTeX in a template: `{{tmath|x^2}}`."""
+    return shield(formula_words(given.at(0)))
+
+
+def ship(given: Arguments) -> str:
+    """`{{ship|HMS|Victory}}` is HMS Victory."""
     return f"{given.at(0)} {given.at(1)}".strip()
 
 
-def _measure(given: Arguments) -> str:
-    return measure_words(given.positional)
+def ship_class(given: Arguments) -> str:
+    """`{{sclass|Nimitz|aircraft carrier}}` is Nimitz-class aircraft carrier."""
+    return f"{given.at(0)}-class {given.at(1)}".strip() if given.at(0) else ""
 
 
-def _money(sign: str) -> Rule:
-    return lambda given: f"{sign}{given.at(0)}" if given.at(0) else sign
-
-
-def _old_style(given: Arguments) -> str:
-    """`{{OldStyleDate|February 2|1905|January 20}}`."""
-    old = f" (O.S. {given.at(2)})" if given.at(2) else ""
-    return f"{given.at(0)} {given.at(1)}".strip() + old
-
-
-def _verse(given: Arguments) -> str:
+def verse(given: Arguments) -> str:
     """`{{bibleverse||Mark|3:25|KJV}}` is Mark 3:25."""
     return " ".join([part for part in given.positional if part][:2])
 
 
-def _list(given: Arguments) -> str:
-    """Entries in a line; entries that are a list of their own stay one."""
-    if any(part.startswith("*") for part in given.positional):
-        return "\n" + "\n".join(given.positional) + "\n"
+def sura(given: Arguments) -> str:
+    """`{{cite quran|29|46}}` is Quran 29:46."""
+    return "Quran " + ":".join(given.positional[:2]) if given.at(0) else ""
+
+
+def entries_in_line(given: Arguments) -> str:
+    """Entries in a line; sentences and lists of their own are list items."""
+    if any(part.startswith("*") or len(part) > MAX_ENTRY_CHARACTERS for part in given.positional):
+        items = (part if part[:1] in "*#" else f"* {part}" for part in given.positional if part)
+        return "\n" + "\n".join(items) + "\n"
     return ", ".join(filter(None, given.positional))
 
 
-def _century(given: Arguments) -> str:
-    return f"{given.at(0)}{given.at(1) or 'e'} siècle" if given.at(0) else ""
+def column_list(given: Arguments) -> str:
+    """`{{columns-list|3|entries}}`: the number of columns is no entry."""
+    is_count = given.at(0).isascii() and given.at(0).isdigit()
+    return entries_in_line(Arguments(given.positional[is_count:], given.named))
 
 
-def _reading(given: Arguments) -> str:
-    """Japanese and Chinese: a word with its reading in brackets."""
-    return f"{given.at(0)}({given.at(1)})" if given.at(1) else given.at(0)
-
-
-def _other_wiki(given: Arguments) -> str:
-    """`{{ill|text|de|target}}`, or with the code first `{{ill|de|text|target}}`."""
-    codefirst = len(given.at(0)) <= 3 and given.at(0).islower()
-    return given.named.get("lt") or given.at(1 if codefirst else 0)
-
-
-def _music(given: Arguments) -> str:
+def music(given: Arguments) -> str:
     """`B{{music|flat}}` is B♭; other signs stay as they were named."""
     signs = {"flat": "♭", "sharp": "♯", "natural": "♮", "b": "♭", "#": "♯"}
     return signs.get(given.at(0), given.at(0))
 
 
-def _density(given: Arguments) -> str:
+def density(given: Arguments) -> str:
     """`{{pop density|3645257|640081.87|km2}}` is 5.7/km²."""
     try:
         people, area = (float(given.at(index).replace(",", "")) for index in (0, 1))
         return f"{people / area:.1f}/{unit_words(given.at(2))}"
-    except (ValueError, ZeroDivisionError):
+    except (ValueError, ZeroDivisionError, OverflowError):
         return ""
 
 
-def _author(given: Arguments) -> str:
+def author(given: Arguments) -> str:
     """`{{harvtxt|Boolos|Jeffrey|1974}}` is Boolos & Jeffrey (1974)."""
     *authors, year = given.positional or [""]
     return f"{' & '.join(authors)} ({year})" if authors else ""
 
 
-_SHIP_PREFIXES = word_list(
-    "uss hms ss rms hmas hmcs hmnzs usns usat uscgc ins sms css hnlms hdms hswms mv"
-)
-_NO_SOUNDS = frozenset(
-    word_list("UK US AU CA NZ IE GB uk us au ca lang pron also icon local audio or")
-)
+def as_in_source(given: Arguments) -> str:
+    """`{{sic|teh}}` is teh [sic]."""
+    words = joined(given)
+    return words if given.get("hide") else f"{words} [sic]".strip()
 
 
-def bracketed(given: Arguments) -> str:
-    """`{{IPA-fr|kʁisteva|lang}}` is [kʁisteva]."""
-    return f"[{given.at(0).strip('[]/')}]" if given.at(0) else ""
+def nuclide(given: Arguments) -> str:
+    """`{{nuclide|uranium|235}}` is uranium-235."""
+    return f"{given.at(0)}-{given.at(1)}" if given.at(1) else given.at(0)
 
 
-def _chinese(given: Arguments) -> str:
-    """`{{zh|c=北京|p=Běijīng}}`: characters, then how they are read."""
-    keys = ("v", "c", "s", "t", "p")
-    shown = [given.named[key] for key in keys if given.named.get(key)]
-    return ", ".join(dict.fromkeys(shown)) or given.at(0)
+def rupees(given: Arguments) -> str:
+    """`{{INRConvert|5|c}}` is ₹5 crore."""
+    scales = {
+        "l": "lakh", "c": "crore", "m": "million", "b": "billion", "k": "thousand",
+        "lc": "lakh crore", "t": "trillion",
+    }  # fmt: skip
+    return f"₹{given.at(0)} {scales.get(given.at(1), '')}".strip() if given.at(0) else ""
 
 
-def _table() -> dict[str, Rule]:
-    """Every rule by the names it answers to, written as `name, name` in lower case."""
-    rules: dict[str, Rule] = {}
-    for names, rule in _NAMED_RULES:
-        rules.update(dict.fromkeys((name.strip() for name in names.split(",")), rule))
-    return rules
-
-
-_NAMED_RULES: list[tuple[str, Rule]] = [
-    (("nowrap, nobr, nobreak, nobold, small, smaller, big, large, larger, huge, midsize, resize, "
-     "unicode, polytonic, linktext, lsj, abbr, tooltip, abbrv, math, mvar, var, em, strong, bold, "
-     "italic, italics, angbr, angle bracket, vr, angbr ipa, key press, keypress, key, kbd, code, "
-     "mono, center, centre, not a typo, notatypo, proper name, sc, smallcaps, small caps, smcaps, "
-     "hebrew, arabic, nastaliq, naskh, ipa, ipaslink, ipablink, ipa link, api, sup, sub, su, "
-     "overline, underline, strikethrough, format price, formatnum, railgauge, track gauge, flag, "
-     "flagcountry, flagu, fb, pad, rtl, ltr, bidi, asiantitle, cyrl, grek, visible anchor, "
-     "vanchor, lc, uc, lcfirst, ucfirst, nq, quoted, text, gloss, nombre, unité2, 黑体, 仮リンク, "
-     "link-en, internal link helper/en, le, zy, nw, us patent, taxon italics, noitalic, "
-     "no bold, nihongo2, jpn, sic, lang-mul, dropinitial, drop initial, script"), first),
-    ("lang, rtl-lang, ltr-lang, langue, lang2, spell, wikt-lang, tsl, 语言", _foreign),
-    ("transl, transliteration, translit, tlit", _last),
-    ("color, colour, font color, fontcolor, background, hs", _second),
-    (("quote, blockquote, cquote, rquote, quotation, quote box, zitat, citation bloc, bquote, "
-     "cytat, cita, citazione, block quote, centered pull quote, pull quote, verse, poemquote, "
-     "poem quote"), _quotation),
-    ("frac, sfrac, fraction, bruch, tfrac", _fraction),
-    ("val, value", _value),
-    ("e, esp", _around("×10^")),
-    ("as of, asof", _as_of),
-    ("circa, c., ca., ca", _circa),
-    ("nihongo, nihongo3, nihongo krt", _japanese),
-    ("zh", _chinese),
-    ("music", _music),
-    ("pop density", _density),
-    ("harvtxt, harvcoltxt, harvtxtcol", _author),
-    ("ec number", _around("EC ")),
-    ("ipac-en, ipac-pl, ipac-cmn, ipac-fr, ipac-ga", _pronunciation),
-    ("respell, pronunciation respelling", _respelling),
-    ("convert, cvt, converter, unité, unit", _measure),
-    ("chem, chem2, ce, formel", _joined),
-    ("us$, usd, us dollar", _money("US$")),
-    ("a$, aud", _money("A$")),
-    ("ca$, c$, cad", _money("C$")),
-    ("£, gbp, pound sterling", _money("£")),
-    ("€, euro, eur", _money("€")),
-    ("¥, jpy, yen", _money("¥")),
-    ("inr, indian rupee, ₹", _money("₹")),
-    ("oldstyledate, osdate", _old_style),
-    ("bibleref, bibleref2, bibleverse, bibelstelle", _verse),
-    (("hlist, flatlist, plainlist, unbulleted list, ubl, plain list, columns-list, "
-     "ordered list"), _list),
-    ("s, siècle", _century),
-    ("ruby, ruby-ja, 読み仮名, 読み仮名 ruby不使用, ふりがな, rubi", _reading),
-    ("ill, interlanguage link, illm, ill2, interlanguage link multi", _other_wiki),
-    ("date, jour, datum", _spaced),
-    ("snd, spaced ndash, spaced en dash, spnd, sndash, snds, spndash, dash", _constant(" – ")),
-    ("ndash, en dash, endash, –", _constant("–")),
-    ("mdash, em dash, emdash, —", _constant("—")),
-    ("mdashb, spaced mdash, spaced emdash, spaced em dash", _constant(" — ")),
-    ("nbsp, space, spaces, thinsp, thin space, hsp, hair space, nnbsp", _constant(" ")),
-    ("=, equals", _constant("=")),
-    ("·, •, dot, middot, bull, bullet, ∙, interpunct", _constant(" · ")),
-    ("' \", '\"", _constant("'\"")),
-    ("\" ', \"'", _constant("\"'")),
-    ("-\"", _constant("\"")),
-    ("', -'", _constant("'")),
-    ("'s", _constant("'s")),
-    ("okina, hamza, ayin, ʻ", _constant("ʻ")),
-    ("eqm", _constant("⇌")),
-    ("ad", _constant("AD")),
-    ("bc, bce", _constant("BC")),
-    ("hydrogen", _constant("H")),
-    ("carbon", _constant("C")),
-    ("oxygen", _constant("O")),
-    ("co2", _constant("CO2")),
-    ("ship, sclass, sclass2, sclass-", _spaced_pair),
-    *((prefix, _around(f"{prefix.upper()} ")) for prefix in _SHIP_PREFIXES),
-]  # fmt: skip
-RULES = _table()
+def law(before: str) -> Rule:
+    """German `{{§|1|BGB}}` is § 1 BGB, `{{Art.|1|GG}}` is Art. 1 GG."""
+    return lambda given: f"{before} {given.at(0)} {given.at(1).upper()}".strip()

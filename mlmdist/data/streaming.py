@@ -14,7 +14,7 @@ import numpy as np
 from webdataset.compat import WebDataset
 from webdataset.handlers import reraise_exception
 
-from mlmdist.blocks import Block
+from mlmdist.blocks import OPTIONAL, Block
 from mlmdist.errors import DataError
 
 
@@ -38,7 +38,7 @@ def stream_blocks(shards: list[Path]) -> Iterator[tuple[str, Block]]:
 def _block(sample: dict[str, Any], shard: Path) -> Block:
     """The block in a decoded sample."""
     arrays = {f.name: sample[f"{f.name}.npy"] for f in fields(Block) if f"{f.name}.npy" in sample}
-    missing = {f.name for f in fields(Block)} - set(arrays) - {"tag"}
+    missing = {f.name for f in fields(Block)} - set(arrays) - set(OPTIONAL)
     if missing or "json" not in sample:
         raise DataError(f"{shard}: block {sample['__key__']} lacks {sorted(missing) or 'json'}")
     bits = np.unpackbits(arrays.pop("word_start"), bitorder="little")

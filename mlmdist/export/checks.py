@@ -15,7 +15,7 @@ from mlmdist.errors import DataError
 from mlmdist.export.ties import is_tie
 from mlmdist.model.bert import Bert
 from mlmdist.model.stream import Stream
-from mlmdist.tokenizer import CLS_ID, SEP_ID, Tokenizer
+from mlmdist.tokenizer import SentencePieceTokenizer, Tokenizer
 
 log = logging.getLogger(__name__)
 
@@ -24,11 +24,11 @@ MAX_LOGIT_GAP = 1e-9
 """Of the largest logit, both sides in 64 bits: about a million times their rounding."""
 
 
-def check_ids(folder: Path, tokenizer: Tokenizer, lines: Sequence[str], *, is_unigram: bool) -> int:
+def check_ids(folder: Path, tokenizer: Tokenizer, lines: Sequence[str]) -> int:
     """How many of the lines have other ids, all of them exact ties, in the directory's tokenizer.
 
     Text is read as text on both sides, "[MASK]" too (law W3). Raises DataError at a line whose ids
-    differ without a tie.
+    differ without a tie, which only a unigram model can have.
     """
     theirs = load_tokenizer(folder)
     answers = theirs(
@@ -38,11 +38,19 @@ def check_ids(folder: Path, tokenizer: Tokenizer, lines: Sequence[str], *, is_un
     for line, ours, other in zip(lines, tokenizer.encode(lines), answers, strict=True):
         if ours == other:
             continue
-        if not (is_unigram and is_tie(ours, other, tokenizer)):
+        if not _is_tie(ours, other, tokenizer):
             raise DataError(_difference(line, ours, other, tokenizer))
         num_ties += 1
-    log.info("token ids equal SentencePiece's on %d lines (%d exact ties)", len(lines), num_ties)
+    log.info("token ids equal ours on %d lines (%d exact ties)", len(lines), num_ties)
     return num_ties
+
+
+def _is_tie(ours: Sequence[int], other: Sequence[int], tokenizer: Tokenizer) -> bool:
+    return (
+        isinstance(tokenizer, SentencePieceTokenizer)
+        and tokenizer.is_unigram
+        and is_tie(ours, other, tokenizer)
+    )
 
 
 def check_logits(folder: Path, model: Bert, rows: Sequence[Sequence[int]]) -> float:
@@ -74,8 +82,9 @@ def check_logits(folder: Path, model: Bert, rows: Sequence[Sequence[int]]) -> fl
 def rows_of(tokenizer: Tokenizer, lines: Sequence[str], max_positions: int) -> list[list[int]]:
     """[CLS] A B [SEP] of neighbouring lines: a few rows of different lengths that fit the model."""
     tokens = tokenizer.encode(lines[: MAX_ROWS + 1])
-    rows = [[CLS_ID, *(a + b)[: max_positions - 2], SEP_ID] for a, b in pairwise(tokens)]
-    return [*rows, [CLS_ID, SEP_ID]]
+    cls_id, sep_id = tokenizer.vocabulary.cls_id, tokenizer.vocabulary.sep_id
+    rows = [[cls_id, *(a + b)[: max_positions - 2], sep_id] for a, b in pairwise(tokens)]
+    return [*rows, [cls_id, sep_id]]
 
 
 def load_tokenizer(folder: Path) -> Any:
@@ -139,6 +148,6 @@ def _difference(line: str, ours: list[int], other: list[int], tokenizer: Tokeniz
         [tokenizer.pieces[token] for token in ids[place : place + 6]] for ids in (ours, other)
     )
     return (
-        f"tokenizer.json cuts {line[:60]!r} otherwise than SentencePiece from token {place} on: "
+        f"tokenizer.json cuts {line[:60]!r} otherwise than ours from token {place} on: "
         f"{their} for {mine}, and not because they score the same; nothing was exported"
     )

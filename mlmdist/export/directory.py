@@ -19,7 +19,7 @@ from mlmdist.files import TEMPORARY_MARK, sha256, sync_folder
 from mlmdist.model.bert import Bert
 from mlmdist.model.huggingface import CONFIG_NAME, WEIGHTS_NAME, to_config, to_huggingface
 from mlmdist.scoring.run import find_checkpoint, open_run
-from mlmdist.tokenizer import SPECIAL_TOKENS, Tokenizer
+from mlmdist.tokenizer import SPECIAL_TOKENS, SentencePieceTokenizer, Tokenizer, tokenizer_files
 from mlmdist.train.record import RECORD
 
 log = logging.getLogger(__name__)
@@ -70,8 +70,7 @@ def write(
     lines = [*check_lines.PROBES, *lines]
     with _temporary_beside(out) as folder:
         _fill(folder, model, tokenizer)
-        is_unigram = _read_json(folder / "tokenizer.json")["model"]["type"] == "Unigram"
-        check_ids(folder, tokenizer, lines, is_unigram=is_unigram)
+        check_ids(folder, tokenizer, lines)
         check_logits(folder, model, rows_of(tokenizer, lines, model.config.max_positions))
         if origin:
             _write_json(folder / ORIGIN_NAME, origin)
@@ -125,8 +124,12 @@ def _fill(folder: Path, model: Bert, tokenizer: Tokenizer) -> None:
     weights = to_huggingface(model.state_dict())
     safetensors.torch.save_file(weights, folder / WEIGHTS_NAME, metadata={"format": "pt"})
     _write_json(folder / CONFIG_NAME, to_config(model.config, model.vocab_size))
-    _write_json(folder / "tokenizer.json", tokenizer_json(tokenizer))
-    _write_json(folder / "tokenizer_config.json", _tokenizer_config(model.config.max_positions))
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        _write_json(folder / "tokenizer.json", tokenizer_json(tokenizer))
+        _write_json(folder / "tokenizer_config.json", _tokenizer_config(model.config.max_positions))
+        return
+    for name, data in tokenizer_files(tokenizer).items():
+        (folder / name).write_bytes(data)
 
 
 def _tokenizer_config(max_positions: int) -> dict[str, Any]:

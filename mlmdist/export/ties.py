@@ -7,13 +7,14 @@ text have the same score, each may choose another one. Nothing else excuses a di
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from mlmdist.tokenizer import UNK_ID, Tokenizer
+from mlmdist.tokenizer import SentencePieceTokenizer
+from mlmdist.tokenizer.sentence_piece import UNK_ID
 
 ROUNDING = 2.0**-24  # of one 32-bit addition, relative to the sum
 UNKNOWN = "\ufffd"
 
 
-def is_tie(ours: Sequence[int], theirs: Sequence[int], tokenizer: Tokenizer) -> bool:
+def is_tie(ours: Sequence[int], theirs: Sequence[int], tokenizer: SentencePieceTokenizer) -> bool:
     """Whether both id lists spell the same text, and wherever they differ score the same.
 
     In each stretch of text that they cut differently, the scores may differ by what 32-bit
@@ -26,7 +27,7 @@ def is_tie(ours: Sequence[int], theirs: Sequence[int], tokenizer: Tokenizer) -> 
 
 
 def _stretches(
-    ours: Sequence[int], theirs: Sequence[int], tokenizer: Tokenizer
+    ours: Sequence[int], theirs: Sequence[int], tokenizer: SentencePieceTokenizer
 ) -> Iterator[tuple[float | None, float]]:
     """(score gap, tolerance) a stretch that differs; the gap is None if its texts do."""
     our_ends, their_ends = _ends(ours, tokenizer), _ends(theirs, tokenizer)
@@ -47,7 +48,7 @@ def _stretches(
         a, b = next_a, next_b
 
 
-def score(tokens: Sequence[int], tokenizer: Tokenizer) -> float:
+def score(tokens: Sequence[int], tokenizer: SentencePieceTokenizer) -> float:
     """The sum of the pieces' scores (of a unigram model: log-probabilities, in nats)."""
     return sum(tokenizer.processor.get_score(int(token)) for token in tokens)
 
@@ -57,14 +58,14 @@ def _comparable(mine: Sequence[int], other: Sequence[int]) -> bool:
     return UNK_ID not in mine and UNK_ID not in other
 
 
-def _ends(tokens: Sequence[int], tokenizer: Tokenizer) -> list[int]:
+def _ends(tokens: Sequence[int], tokenizer: SentencePieceTokenizer) -> list[int]:
     """Where each token ends, in characters of the text with one mark an unknown stretch."""
     return list(accumulate(len(_piece(token, tokenizer)) for token in tokens))
 
 
-def _text(tokens: Sequence[int], tokenizer: Tokenizer) -> str:
+def _text(tokens: Sequence[int], tokenizer: SentencePieceTokenizer) -> str:
     return "".join(_piece(token, tokenizer) for token in tokens)
 
 
-def _piece(token: int, tokenizer: Tokenizer) -> str:
+def _piece(token: int, tokenizer: SentencePieceTokenizer) -> str:
     return UNKNOWN if token == UNK_ID else tokenizer.pieces[token]

@@ -11,7 +11,8 @@ from typing import Any
 from sentencepiece import sentencepiece_model_pb2
 
 from mlmdist.errors import DataError
-from mlmdist.tokenizer import SPACE, SPECIAL_TOKENS, UNK_ID, Tokenizer
+from mlmdist.tokenizer import SPACE, SPECIAL_TOKENS, SentencePieceTokenizer
+from mlmdist.tokenizer.sentence_piece import UNK_ID
 
 proto: Any = sentencepiece_model_pb2  # its classes are made at run time
 Piece = proto.ModelProto.SentencePiece
@@ -23,7 +24,7 @@ LOSING_FACTOR = 8
 """A special piece's name has at most 6 characters: worse than 8 times the worst piece loses."""
 
 
-def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
+def tokenizer_json(tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
     """The content of tokenizer.json.
 
     Raises DataError for a SentencePiece model that `tokenizers` cannot follow.

@@ -12,7 +12,7 @@ from mlmdist.blocks import STARTS_ON_SENTENCE, Block
 from mlmdist.model.bert import Bert
 from mlmdist.model.stream import Stream
 from mlmdist.shards import ShardSet
-from mlmdist.tokenizer import CLS_ID, MASK_ID, SEP_ID, Tokenizer
+from mlmdist.tokenizer import Tokenizer
 
 MIN_TOKENS, MAX_TOKENS = 8, 32  # of a sentence that is pleasant to read
 ROWS_AT_ONCE = 256
@@ -70,7 +70,7 @@ def _unconvincing(blank: Blank) -> tuple[int, float]:
 
 def _rows(block: Block, tokenizer: Tokenizer) -> Iterator[tuple[list[int], int]]:
     """(sentence, place of a whole word of one letter-only piece in it)."""
-    is_word = np.array([piece[1:].isalpha() and len(piece) > 2 for piece in tokenizer.pieces])
+    is_word = tokenizer.is_word
     for row in range(block.num_rows):
         begin = int(block.window_ptr[row])
         window = slice(begin, int(block.window_ptr[row + 1]))
@@ -97,8 +97,10 @@ def _better(
 ) -> Iterator[Blank]:
     """The blanks among `rows` whose word the model finds more probable than its frequency."""
     inputs, places, total = [], [], 0
+    cls_id, sep_id = tokenizer.vocabulary.cls_id, tokenizer.vocabulary.sep_id
+    mask_id = tokenizer.vocabulary.mask_id
     for tokens, place in rows:
-        ids = [CLS_ID, *tokens[:place], MASK_ID, *tokens[place + 1 :], SEP_ID]
+        ids = [cls_id, *tokens[:place], mask_id, *tokens[place + 1 :], sep_id]
         inputs.append((ids, [0] * len(ids)))
         places.append(total + 1 + place)
         total += len(ids)
@@ -107,7 +109,7 @@ def _better(
         word = tokens[place]
         score = float(row[word])
         if score > unigram[word]:
-            masked = tokenizer.decode([*tokens[:place], MASK_ID, *tokens[place + 1 :]])
+            masked = tokenizer.decode([*tokens[:place], mask_id, *tokens[place + 1 :]])
             rank = 1 + int((row > score).sum())
             yield Blank(masked, tokenizer.decode([word]), score, rank, float(unigram[word]))
 

@@ -7,7 +7,7 @@ from mlmdist.errors import DataError
 from mlmdist.model.bert import Bert
 from mlmdist.model.huggingface import CONFIG_NAME, load
 from mlmdist.scoring.run import is_run, open_run
-from mlmdist.scoring.text import HuggingFaceText, SentencePieceText, Text
+from mlmdist.scoring.text import HuggingFaceText, Text, text_of
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ def open_model(path: Path) -> Scorer:
     """
     if is_run(path):
         trained = open_run(path)
-        return Scorer(trained.model, SentencePieceText(trained.tokenizer))
+        return Scorer(trained.model, text_of(trained.tokenizer))
     if not (path / CONFIG_NAME).is_file():
         raise DataError(
             f"{path}: no model; must be a run folder, a checkpoint in one, or a Hugging Face "

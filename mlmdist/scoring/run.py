@@ -7,7 +7,7 @@ from mlmdist.config.loading import load
 from mlmdist.config.pretrain import Pretrain
 from mlmdist.errors import DataError
 from mlmdist.model.bert import Bert
-from mlmdist.tokenizer import Tokenizer
+from mlmdist.tokenizer import Tokenizer, load_tokenizer
 from mlmdist.train.checkpoint import Record, load_weights, newest
 from mlmdist.train.folder import CHECKPOINTS, CONFIG, LATEST
 
@@ -68,7 +68,7 @@ def _tokenizer(folder: Path, run: Path, wanted: str) -> Tokenizer:
             f"{folder}: no such folder, but {run / CONFIG} names it as the tokenizer; start "
             f"from the folder that training was started from, or set data.tokenizer there"
         )
-    tokenizer = Tokenizer.load(folder)
+    tokenizer = load_tokenizer(folder)
     if tokenizer.hash != wanted:
         raise DataError(
             f"{folder}: tokenizer {tokenizer.hash[:12]}, but {run} was trained with {wanted[:12]}; "

@@ -1,25 +1,16 @@
 """Text in and out of a model, whichever tokenizer it came with."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-import sentencepiece
-from sentencepiece import sentencepiece_model_pb2
+import tokenizers
 
 from mlmdist.errors import DataError
-from mlmdist.tokenizer import (
-    CLS_ID,
-    MASK_ID,
-    PAD_ID,
-    SEP_ID,
-    SPACE,
-    SPECIAL_TOKENS,
-    Tokenizer,
-    normalize,
-)
+from mlmdist.tokenizer import SPACE, SentencePieceTokenizer, Tokenizer, WordPieceTokenizer
 
-MASK = SPECIAL_TOKENS[MASK_ID]
+MASK = "[MASK]"
 
 
 @runtime_checkable
@@ -50,25 +41,34 @@ class Text(Protocol):
         ...
 
 
+def text_of(tokenizer: Tokenizer) -> Text:
+    """Text in and out of the model of a run, by its tokenizer."""
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        return SentencePieceText(tokenizer)
+    assert isinstance(tokenizer, WordPieceTokenizer)
+    return WordPieceText(tokenizer)
+
+
 class SentencePieceText:
     """The tokenizer of a run. [MASK] is a blank here; no other name in text is special (law W3)."""
 
     mask = MASK
-    mask_id = MASK_ID
-    pad_id = PAD_ID
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: SentencePieceTokenizer) -> None:
         self.tokenizer = tokenizer
-        self.processor = _as_it_stands(tokenizer.processor)
-        self.specials = dict(enumerate(SPECIAL_TOKENS))
+        self.processor = tokenizer.prefixless
+        self.vocabulary = tokenizer.vocabulary
+        self.mask_id = self.vocabulary.mask_id
+        self.pad_id = self.vocabulary.pad_id
 
     def row(self, text: str) -> tuple[list[int], list[int]]:
         """(ids, segments) of [CLS] text [SEP]; a blank takes the space before it with it."""
-        before, *after = normalize(text).split(MASK)
-        ids = [CLS_ID, *self._part(f" {before}" if before else "", blank_follows=bool(after))]
+        before, *after = self.tokenizer.normalize(text).split(MASK)
+        ids = [self.vocabulary.cls_id]
+        ids += self._part(f" {before}" if before else "", blank_follows=bool(after))
         for number, part in enumerate(after, 1):
-            ids += [MASK_ID, *self._part(part, blank_follows=number < len(after))]
-        ids.append(SEP_ID)
+            ids += [self.mask_id, *self._part(part, blank_follows=number < len(after))]
+        ids.append(self.vocabulary.sep_id)
         return ids, [0] * len(ids)
 
     def _part(self, part: str, *, blank_follows: bool) -> list[int]:
@@ -76,7 +76,8 @@ class SentencePieceText:
 
     def decode(self, ids: Sequence[int], *, skip_special: bool) -> str:
         """The text of ids, as `tokenizer.json`'s decoder writes it."""
-        kept = [int(token) for token in ids if not (skip_special and token in self.specials)]
+        special = self.vocabulary.special_ids
+        kept = [int(token) for token in ids if not (skip_special and token in special)]
         pieces = [self.tokenizer.pieces[token] for token in kept]
         return "".join(_spell(pieces)).removeprefix(" ")
 
@@ -104,15 +105,31 @@ def _from_bytes(data: bytes) -> str:
         return "\ufffd" * len(data)
 
 
-def _as_it_stands(
-    processor: sentencepiece.SentencePieceProcessor,
-) -> sentencepiece.SentencePieceProcessor:
-    """The same model without the space that it puts before a text: parts of a text have none."""
-    proto: Any = sentencepiece_model_pb2  # its classes are made at run time
-    model = proto.ModelProto.FromString(processor.serialized_model_proto())
-    model.normalizer_spec.add_dummy_prefix = False
-    model.normalizer_spec.remove_extra_whitespaces = False
-    return sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
+class WordPieceText:
+    """The WordPiece tokenizer of a run; blanks and law W3 as with `SentencePieceText`."""
+
+    mask = MASK
+
+    def __init__(self, tokenizer: WordPieceTokenizer) -> None:
+        self.vocabulary = tokenizer.vocabulary
+        self.mask_id = self.vocabulary.mask_id
+        self.pad_id = self.vocabulary.pad_id
+        definition = {**tokenizer.definition, "truncation": None, "padding": None}
+        self.decoder: Any = tokenizers.Tokenizer.from_str(json.dumps(definition))
+        given = definition.get("added_tokens") or []
+        blank = [token for token in given if token["content"] == MASK]
+        bare = definition | {"added_tokens": blank, "post_processor": None}
+        self.encoder: Any = tokenizers.Tokenizer.from_str(json.dumps(bare))
+
+    def row(self, text: str) -> tuple[list[int], list[int]]:
+        """(ids, segments) of [CLS] text [SEP]."""
+        inner = self.encoder.encode(text, add_special_tokens=False).ids
+        ids = [self.vocabulary.cls_id, *inner, self.vocabulary.sep_id]
+        return ids, [0] * len(ids)
+
+    def decode(self, ids: Sequence[int], *, skip_special: bool) -> str:
+        """The text of ids, as transformers writes it."""
+        return self.decoder.decode([int(token) for token in ids], skip_special_tokens=skip_special)
 
 
 class HuggingFaceText:

@@ -12,7 +12,7 @@ from mlmdist.data.pairs import PAIR_VERSION
 from mlmdist.data.unigram import cross_entropy
 from mlmdist.errors import ConfigError, DataError
 from mlmdist.shards import ShardSet
-from mlmdist.tokenizer import Tokenizer
+from mlmdist.tokenizer import Tokenizer, load_tokenizer
 from mlmdist.train import identity
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def open_sources(config: Pretrain) -> Sources:
     Raises DataError if one is missing or damaged or they do not belong together, ConfigError if the
     model's rows are too short for the windows.
     """
-    tokenizer = Tokenizer.load(config.data.tokenizer)
+    tokenizer = load_tokenizer(config.data.tokenizer)
     train = _open(config.data.train, tokenizer)
     held_out = None if config.data.held_out is None else _open(config.data.held_out, tokenizer)
     for shards in (train, held_out):

@@ -14,7 +14,7 @@ from mlmdist.blocks import Block, concatenate, take
 from mlmdist.data.pairs import MAX_LENGTH_GAP, PAIR_VERSION, UNLABELLED, Spans, pair
 from mlmdist.data.reader import Windows
 from mlmdist.rng import hash64
-from mlmdist.windows import cut
+from mlmdist.windows import Text, cut
 from tests.data.corpus import CAPACITY, cell_ptr, fixed_block, random_block, windows_of
 
 Kind = Literal["nsp", "sop", "none"]
@@ -173,11 +173,13 @@ def documents_block(num_documents: int, seed: int, capacity: int) -> Block:
         lengths = np.maximum(2, draw.lognormal(3.0, 0.6, draw.integers(20, 200))).astype(int)
         starts = np.cumsum([0, *lengths[:-1]]).tolist()
         total = int(lengths.sum())
-        for number, window in enumerate(
-            cut(total, starts, np.ones(total, dtype=bool), capacity, 0)
-        ):
-            inside = [0, *(s - window.start for s in starts if window.start < s < window.stop)]
-            size = window.stop - window.start
+        bounds = np.array([0, total])
+        text = Text(bounds, np.array(starts), np.ones(total, dtype=bool))
+        windows = cut(text, bounds[:1], bounds[1:], capacity, 0)
+        edges = zip(windows.start.tolist(), windows.stop.tolist(), strict=True)
+        for number, (first, last) in enumerate(edges):
+            inside = [0, *(s - first for s in starts if first < s < last)]
+            size = last - first
             parts.append(
                 replace(
                     block,

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import yaml
 
 from data_prep.config import Source
+from data_prep.documents import Document
 from data_prep.sources.files import find_files
 
 DUMP = (
@@ -24,6 +26,20 @@ SETTINGS = {
     "shards": {"blocks_per_shard": 1, "bucket_chars": 50_000},
     "ray": {"workers": 2},
 }
+
+TEXT = "the old river ran past a mill where two men and their dogs had slept in spring"
+WORDS = TEXT.split()
+
+
+def documents(first: int, count: int) -> list[Document]:
+    """Documents of a few paragraphs, each with its own words."""
+    made = []
+    for number in range(first, first + count):
+        draw = np.random.default_rng(number)
+        sentences = [" ".join(draw.choice(WORDS, 9)).capitalize() + "." for _ in range(60)]
+        paragraphs = tuple(" ".join(sentences[start : start + 6]) for start in range(0, 60, 6))
+        made.append(Document(number, str(number), "", paragraphs))
+    return made
 
 
 def write_slice(path: Path, most_characters: int) -> int:

@@ -1,4 +1,5 @@
 import random
+from importlib.metadata import distribution
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from data_prep.duplicates import (
     resolve,
     write_rows,
 )
-from data_prep.signatures import EXCLUDED, HELD_OUT, TRAIN, signature_rows
+from data_prep.signatures import EXCLUDED, HELD_OUT, TRAIN, shingle_hashes, signature_rows
 from mlmdist.errors import DataError
 
 
@@ -171,3 +172,31 @@ def test_many_equal_documents_take_linear_time() -> None:
     rows = signature_rows([document(0, text(1))], TRAIN)[:1].repeat(20_000)
     rows["document_id"] = np.arange(20_000)
     assert len(duplicates_in_bucket(rows)) == 19_999
+
+
+def true_jaccard(first: Document, second: Document) -> float:
+    sets = [set(shingle_hashes("\n".join(each.paragraphs)).tolist()) for each in (first, second)]
+    return len(sets[0] & sets[1]) / len(sets[0] | sets[1])
+
+
+def test_recall_and_precision_on_real_text() -> None:
+    """News of 1,200 characters against copies with words changed, some more, some less."""
+    gensim = Path(str(distribution("gensim").locate_file("gensim")))  # not imported: it takes long
+    lines = (gensim / "test/test_data/lee_background.cor").read_text("utf-8").splitlines()
+    texts = [line.split() for line in dict.fromkeys(lines) if len(line) > 800][:72]
+    pages = [document(number, words) for number, words in enumerate(texts)]
+    shares = (0.003, 0.01, 0.02, 0.03, 0.05, 0.08)
+    copies = [
+        document(1000 + number, edited(words, shares[number % len(shares)], number))
+        for number, words in enumerate(texts)
+    ]
+    found = duplicates_in_bucket(rows_of((TRAIN, pages), (TRAIN, copies)))
+    kept = {one.dropped_id: one.kept_id for one in found if one.dropped_id >= 1000}
+    true = {copy.id: true_jaccard(page, copy) for page, copy in zip(pages, copies, strict=True)}
+    near = [number for number, jaccard in true.items() if jaccard >= 0.82]
+    far = [number for number, jaccard in true.items() if jaccard <= 0.66]
+    assert min(len(near), len(far)) > 15
+    assert sum(number in kept for number in near) / len(near) >= 0.97  # recall
+    assert sum(number in kept for number in far) / len(far) <= 0.03
+    assert all(number - 1000 == other for number, other in kept.items())  # precision
+    assert len(found) - len(kept) <= 2  # pages that are near another page

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from data_prep.documents import read_documents
-from data_prep.stages import locked
+from data_prep.lock import locked
 from mlmdist.shards import ShardSet
-from mlmdist.tokenizer import Tokenizer, normalize
+from mlmdist.tokenizer import load_tokenizer, normalize
 from tests.data_prep.corpus import command, prep, tree, write_recipe, write_slice
 
 LONG = (pytest.mark.slow, pytest.mark.long)
@@ -42,7 +42,7 @@ def test_w1_windows_of_every_document_join_to_the_tokens_of_its_paragraphs(
     made: tuple[Path, Path],
 ) -> None:
     _, output = made
-    tokenizer = Tokenizer.load(output / "tokenizer")
+    tokenizer = load_tokenizer(output / "tokenizer")
     joined: dict[int, dict[int, list[int]]] = {}
     for side in ("train", "held_out"):
         shards = ShardSet.open(output / "shards" / side)

@@ -1,11 +1,11 @@
 import time
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_prep.sentences import PIECE_CHARACTERS, ends
+from data_prep.sentences import PIECE_CHARACTERS, ends, inner_ends
 
 
 def sentences(paragraph: str) -> list[str]:
@@ -15,6 +15,18 @@ def sentences(paragraph: str) -> list[str]:
 
 def stripped(paragraph: str) -> list[str]:
     return [sentence.strip() for sentence in sentences(paragraph)]
+
+
+def test_no_sentence_starts_with_a_small_letter_where_there_are_capitals() -> None:
+    assert len(ends("On l'a vu. étonnant, non ? ça alors.")) == 1
+    assert len(ends("on l'a vu. étonnant, non ? ça alors.")) == 3
+
+
+def test_an_opening_quote_is_no_sentence() -> None:
+    assert stripped('" Only see that! How odd!" he cried.') == [
+        '" Only see that! How odd!" he cried.'
+    ]
+    assert stripped("»'s ist arg«, sagte sie.") == ["»'s ist arg«, sagte sie."]
 
 
 awkward = st.text(alphabet="aBcД. \"'”“«»„。?!()[]ก漢1\n।؟…", max_size=80)
@@ -51,6 +63,10 @@ def test_nothing_is_lost_and_ends_rise(paragraph: str) -> None:
         ["Όλοι γεννιούνται ελεύθεροι.", "Είναι προικισμένοι."],
         ["Բոլոր մարդիկ ծնվում են ազատ։", "Նրանք ունեն բանականություն։"],
         ["មនុស្សទាំងអស់កើតមកមានសេរីភាព។", "មនុស្សមានវិចារណញ្ញាណ។"],
+        ["የሰው ልጅ ሁሉ ሲወለድ ነጻና እኩል ነው።", "ሕሊና አለው።"],
+        ["လူတိုင်းသည် လွတ်လပ်သည်။", "လူတိုင်းတွင် ဉာဏ်ရှိသည်။"],
+        ["'Maybe you haven't got a fiddle?'", "He looked at her."],
+        ['"\'Tis true," she said.', "They left."],
     ],
 )
 def test_sentences_of_many_scripts(expected: list[str]) -> None:
@@ -128,3 +144,35 @@ def test_a_sentence_longer_than_a_piece_is_whole() -> None:
     long = "Word " * PIECE_CHARACTERS + "end."
     assert stripped(f"It begins. {long} Then it ends.")[-1] == "Then it ends."
     assert len(ends(f"It begins. {long} Then it ends.")) == 3
+
+
+mixed = st.lists(
+    st.sampled_from(
+        ["He left. ", "Он ушёл. ", "我走了。", '"Why?" ', "ไป ", "(So it is.) ", "vol. 3", "Lt. "]
+    )
+    | awkward,
+    max_size=12,
+).map("".join)
+
+
+def one_by_one(paragraphs: list[str]) -> list[int]:
+    """The inner ends of paragraphs, each asked for alone."""
+    inner = {paragraph: ends(paragraph)[:-1] for paragraph in set(paragraphs)}
+    bases = accumulate(map(len, paragraphs), initial=0)
+    return [
+        base + end for base, text in zip(bases, paragraphs, strict=False) for end in inner[text]
+    ]
+
+
+@settings(max_examples=30)
+@given(st.lists(mixed, max_size=8))
+def test_an_end_depends_on_its_paragraph_alone(paragraphs: list[str]) -> None:
+    assert inner_ends(paragraphs).tolist() == one_by_one(paragraphs)
+
+
+def test_batches_and_pieces_change_no_end() -> None:
+    short = ['He said "no." Then he left.', "Он ушёл. Она тоже.", "Вот г. Москва.", "x"]
+    long = ["The quick fox (it was red) jumped over no. 5. " * 400, "我喜欢读书。" * 3000]
+    paragraphs = [*short * 50, *long, *short * 2500]
+    assert inner_ends(paragraphs).tolist() == one_by_one(paragraphs)
+    assert inner_ends([]).tolist() == inner_ends(["", ""]).tolist() == []

@@ -2,7 +2,6 @@
 
 import functools
 import io
-import json
 import random
 import re
 from pathlib import Path
@@ -10,9 +9,8 @@ from pathlib import Path
 import sentencepiece
 
 from mlmdist.config.pretrain import Model
-from mlmdist.files import write_bytes
 from mlmdist.model.bert import Bert
-from mlmdist.tokenizer import META_NAME, MODEL_NAME, Tokenizer, normalize
+from mlmdist.tokenizer import SentencePieceTokenizer, Tokenizer, normalize, save_tokenizer
 
 SYLLABLES = ["ba", "ki", "lo", "mu", "ren", "ta", "shi", "vor", "ess", "ung", "ция", "éa", "ñu"]
 HAN = "南京市长江大桥建于年的一是在人有我"
@@ -59,7 +57,9 @@ def _word(draw: random.Random, words: list[str]) -> str:
 
 
 @functools.cache
-def train(kind: str, *, byte_fallback: bool = False, letters_only: bool = False) -> Tokenizer:
+def train(
+    kind: str, *, byte_fallback: bool = False, letters_only: bool = False
+) -> SentencePieceTokenizer:
     """A tokenizer as `data_prep tokenizer` makes them, of 700 pieces and 256 bytes if asked.
 
     `letters_only` knows small letters and spaces alone: no character of a special token's name.
@@ -71,7 +71,7 @@ def train(kind: str, *, byte_fallback: bool = False, letters_only: bool = False)
     return train_with(lines, model_type=kind, vocab_size=size, byte_fallback=byte_fallback)
 
 
-def train_with(lines: list[str] | None = None, **settings: object) -> Tokenizer:
+def train_with(lines: list[str] | None = None, **settings: object) -> SentencePieceTokenizer:
     """A tokenizer with other settings than the house's."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -79,14 +79,14 @@ def train_with(lines: list[str] | None = None, **settings: object) -> Tokenizer:
         model_writer=model,
         **{**HOUSE, **settings},
     )
-    return Tokenizer(sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()))
+    return SentencePieceTokenizer(
+        sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    )
 
 
 def save(tokenizer: Tokenizer, folder: Path) -> None:
     """Write a tokenizer folder."""
-    write_bytes(folder / MODEL_NAME, tokenizer.processor.serialized_model_proto())
-    meta = {"hash": tokenizer.hash, "vocab_size": tokenizer.vocabulary.size}
-    write_bytes(folder / META_NAME, json.dumps(meta).encode())
+    save_tokenizer(tokenizer, folder)
 
 
 SHAPE = Model(num_layers=2, width=32, num_heads=4, max_positions=96, initializer_range=0.3)

@@ -131,7 +131,7 @@ def test_ids_that_differ_without_a_tie_leave_nothing(kind, tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-def test_exact_ties_pass_and_are_counted_and_only_for_unigram(tmp_path):
+def test_exact_ties_pass_and_are_counted_and_only_for_unigram(tmp_path, monkeypatch):
     """Scores whose sums round otherwise in 32 bits than in 64, so that the two sides part."""
     tokenizer = unigram(x=-2.13, y=-3.37, z=-4.71, xy=-2.77, yx=-2.77)
     write(tokenizer, tmp_path / "hf", lines=[])
@@ -139,9 +139,10 @@ def test_exact_ties_pass_and_are_counted_and_only_for_unigram(tmp_path):
     theirs = load_tokenizer(tmp_path / "hf")(lines, add_special_tokens=False)["input_ids"]
     parted = [a != b for a, b in zip(theirs, tokenizer.encode(lines), strict=True)]
     assert sum(parted) > 0, "no line on which the two sides part: nothing is tested"
-    assert check_ids(tmp_path / "hf", tokenizer, lines, is_unigram=True) == sum(parted)
+    assert check_ids(tmp_path / "hf", tokenizer, lines) == sum(parted)
+    monkeypatch.setattr(tokenizer, "is_unigram", False)
     with pytest.raises(DataError, match="not because"):
-        check_ids(tmp_path / "hf", tokenizer, lines, is_unigram=False)
+        check_ids(tmp_path / "hf", tokenizer, lines)
 
 
 def test_what_is_there_is_not_replaced_unasked(tmp_path):

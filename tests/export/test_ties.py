@@ -7,13 +7,14 @@ import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
 from mlmdist.export.ties import is_tie
-from mlmdist.tokenizer import SPACE, UNK_ID, Tokenizer
+from mlmdist.tokenizer import SPACE, SentencePieceTokenizer
+from mlmdist.tokenizer.sentence_piece import UNK_ID
 from tests.export.corpus import train
 
 BASE = {SPACE: -1.0, "x": -2.0, "y": -3.0, "z": -4.0, "xy": -2.5}
 
 
-def unigram(**scores: float) -> Tokenizer:
+def unigram(**scores: float) -> SentencePieceTokenizer:
     """A tokenizer of just these pieces, besides BASE."""
     proto: Any = sentencepiece_model_pb2
     model = proto.ModelProto.FromString(train("unigram").processor.serialized_model_proto())
@@ -21,10 +22,10 @@ def unigram(**scores: float) -> Tokenizer:
     for piece, score in {**BASE, **scores}.items():
         model.pieces.add(piece=piece, score=score)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
-    return Tokenizer(processor)
+    return SentencePieceTokenizer(processor)
 
 
-def compare(tokenizer: Tokenizer, ours: str, theirs: str) -> bool:
+def compare(tokenizer: SentencePieceTokenizer, ours: str, theirs: str) -> bool:
     """Whether two segmentations, written with blanks between pieces, tie."""
     first, second = (
         [tokenizer.pieces.index(piece) for piece in text.split()] for text in (ours, theirs)

@@ -10,7 +10,8 @@ from data_prep.config import TokenizerTraining
 from data_prep.documents import Document
 from data_prep.tokenizer_training import train_tokenizer
 from mlmdist.errors import ConfigError, DataError
-from mlmdist.tokenizer import MASK_ID, SPECIAL_TOKENS, UNK_ID, Tokenizer, normalize
+from mlmdist.tokenizer import SPECIAL_TOKENS, SentencePieceTokenizer, load_tokenizer, normalize
+from mlmdist.tokenizer.sentence_piece import MASK_ID, UNK_ID
 
 TEXTS = (
     "The cat sat on the mat, and the dog (which was 12 years old) barked at 3 cats' tails.",
@@ -23,7 +24,7 @@ TEXTS = (
 @pytest.fixture(scope="module", params=["unigram", "bpe", "unigram with bytes"])
 def tokenizer(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Tokenizer:
+) -> SentencePieceTokenizer:
     kind, _, byte_fallback = request.param.partition(" ")
     config = TokenizerTraining(
         kind=kind,
@@ -34,23 +35,27 @@ def tokenizer(
     folder = tmp_path_factory.mktemp("tokenizer")
     documents = [Document(n, "", "", TEXTS) for n in range(20)]
     train_tokenizer(documents, sum(map(len, TEXTS)) * 20, config, folder)
-    return Tokenizer.load(folder)
+    loaded = load_tokenizer(folder)
+    assert isinstance(loaded, SentencePieceTokenizer)
+    return loaded
 
 
-def test_ids_0_to_4_are_the_special_tokens(tokenizer: Tokenizer) -> None:
+def test_ids_0_to_4_are_the_special_tokens(tokenizer: SentencePieceTokenizer) -> None:
     assert tuple(tokenizer.pieces[:5]) == SPECIAL_TOKENS
     assert set(tokenizer.vocabulary.special_ids) == {0, 1, 2, 3, 4}
     assert not set(tokenizer.vocabulary.drawable.tolist()) & {0, 1, 2, 3, 4}
 
 
-def test_w3_text_is_never_read_as_a_special_token(tokenizer: Tokenizer) -> None:
+def test_w3_text_is_never_read_as_a_special_token(tokenizer: SentencePieceTokenizer) -> None:
     for text in ("[MASK]", "a [SEP] b", "[CLS][PAD] [UNK]", "x[MASK]y", "<s> </s> <pad>"):
         ids = tokenizer.encode([text])[0]
         assert not set(ids) & {0, 2, 3, 4}, text
 
 
 @given(st.lists(st.text(max_size=60) | st.sampled_from(TEXTS), max_size=6))
-def test_every_character_belongs_to_one_token(tokenizer: Tokenizer, texts: list[str]) -> None:
+def test_every_character_belongs_to_one_token(
+    tokenizer: SentencePieceTokenizer, texts: list[str]
+) -> None:
     texts = [normalize(text).encode("utf-8", "replace").decode() for text in texts]
     texts = [normalize(text.replace("\0", "")) for text in texts]
     encoded = tokenizer.encode_with_ends(texts)
@@ -77,7 +82,7 @@ def test_normalize_is_idempotent_on_every_character() -> None:
     assert normalize("ﬁ①") == unicodedata.normalize("NFKC", "ﬁ①") == "fi1"
 
 
-def test_word_starts(tokenizer: Tokenizer) -> None:
+def test_word_starts(tokenizer: SentencePieceTokenizer) -> None:
     text = normalize("The cat's mat (12) 北京")
     encoded = tokenizer.encode_with_ends([text])
     starts = tokenizer.word_starts(encoded.tokens, encoded.ptr)
@@ -92,24 +97,24 @@ def test_word_starts(tokenizer: Tokenizer) -> None:
             assert start
 
 
-def test_decode_names_special_tokens(tokenizer: Tokenizer) -> None:
+def test_decode_names_special_tokens(tokenizer: SentencePieceTokenizer) -> None:
     ids = tokenizer.encode(["The cat"])[0]
     assert tokenizer.decode([2, *ids, MASK_ID, 3]) == "[CLS] The cat [MASK] [SEP]"
 
 
 def test_the_hash_tells_tokenizers_apart_and_files_damaged(
-    tokenizer: Tokenizer, tmp_path: Path
+    tokenizer: SentencePieceTokenizer, tmp_path: Path
 ) -> None:
     documents = [Document(n, "", "", TEXTS[:1]) for n in range(20)]
     other = train_tokenizer(documents, 10_000, TokenizerTraining(vocab_size=36), tmp_path)
     assert other.hash != tokenizer.hash
-    assert Tokenizer.load(tmp_path).hash == other.hash
+    assert load_tokenizer(tmp_path).hash == other.hash
     (tmp_path / "meta.json").write_text('{"hash": "0123456789abcdef"}')
     with pytest.raises(DataError, match="its pieces hash to"):
-        Tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
     (tmp_path / "tokenizer.model").write_bytes(b"nonsense")
     with pytest.raises(DataError, match="not a tokenizer that can be read"):
-        Tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
 
 
 def test_training_is_the_same_every_time(tmp_path: Path) -> None:

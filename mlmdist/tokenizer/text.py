@@ -1,0 +1,34 @@
+"""The text that a tokenizer sees, and which characters stand inside words."""
+
+import unicodedata
+
+SPACE = "\u2581"  # SentencePiece's mark of a space before a piece
+
+
+def normalize(text: str) -> str:
+    """The text as a SentencePiece tokenizer of ours sees it.
+
+    NFKC, runs of whitespace as one space, none at the ends. SentencePiece's space mark counts as a
+    space, which is what SentencePiece would read it as.
+    """
+    return " ".join(unicodedata.normalize("NFKC", text).replace(SPACE, " ").split())
+
+
+def in_word(character: str) -> bool:
+    """Whether it stands inside words: a letter, digit or mark, but of no spaceless script."""
+    category = unicodedata.category(character)
+    return category[0] in "LNM" and not is_spaceless(ord(character))
+
+
+def is_spaceless(code: int) -> bool:
+    """Han, kana, Thai, Lao, Khmer, Myanmar: scripts that put no spaces between words."""
+    return (
+        0x3040 <= code <= 0x30FF
+        or 0x3400 <= code <= 0x4DBF
+        or 0x4E00 <= code <= 0x9FFF
+        or 0xF900 <= code <= 0xFAFF
+        or 0x20000 <= code <= 0x3FFFF
+        or 0x0E00 <= code <= 0x0EFF
+        or 0x1000 <= code <= 0x109F
+        or 0x1780 <= code <= 0x17FF
+    )
