@@ -16,7 +16,7 @@ LETTER, ALONE, PAIRED = (1 << bit for bit in range(13, 16))
 """A letter or a mark on one; a letter or number that is a word by itself (SPACELESS); a mark that
 sentencex looks for the other one of."""
 
-CLOSING_MARKS = "\"'”’»」』》)]）】"
+CLOSING_MARKS = "\"'”’»」』》)]）】\u1361"  # the last is the Ethiopic word space
 QUOTE_MARKS = '"“”„«»「」『』《》'
 
 # Scripts without spaces, in which each character counts as a word: Thai and Lao, Tibetan, Myanmar,
@@ -29,7 +29,9 @@ SPACELESS = (
 _PADDING = 20  # characters that may be looked at behind the last one
 _FEW = 4  # spaces that are passed one by one
 _NUM_CODES = 0x110000
-_LAST_CASED = 0x20000  # nothing from here on has case, is a space or a digit
+FIRST_UNCASED = 0x20000
+"""Nothing from this code point on has case, is a space or a digit."""
+
 _MARKS = {
     CLOSER: CLOSING_MARKS,
     OPENER: "([",
@@ -108,17 +110,18 @@ def code_points(text: str) -> np.ndarray:
 def character_kinds() -> UInt16[np.ndarray, "codes"]:
     """For each code point its bits: SPACE, LOWER, ... of this module."""
     kinds = np.zeros(_NUM_CODES, np.uint16)
-    for bit, holds, stop in (
-        (SPACE, str.isspace, _LAST_CASED),
-        (LOWER, str.islower, _LAST_CASED),
-        (CAPITAL, str.isupper, _LAST_CASED),
-        (DIGIT, str.isdigit, _LAST_CASED),
-        (ALPHANUMERIC, str.isalnum, _NUM_CODES),
+    for bit, holds in (
+        (SPACE, str.isspace),
+        (LOWER, str.islower),
+        (CAPITAL, str.isupper),
+        (DIGIT, str.isdigit),
+        (ALPHANUMERIC, str.isalnum),
     ):
-        kinds[[code for code in range(stop) if holds(chr(code))]] |= bit
+        kinds[[code for code in range(FIRST_UNCASED) if holds(chr(code))]] |= bit
     for bit, marks in _MARKS.items():
         kinds[[ord(mark) for mark in marks]] |= bit
     categories = character_categories()
+    kinds[FIRST_UNCASED:][categories[FIRST_UNCASED:] == ord("L")] |= ALPHANUMERIC
     kinds[np.isin(categories, [ord("L"), ord("M")])] |= LETTER
     for first, last in SPACELESS:
         inside = np.isin(categories[first : last + 1], [ord(kind) for kind in "LMN"])
@@ -132,5 +135,5 @@ def character_kinds() -> UInt16[np.ndarray, "codes"]:
 @cache
 def character_categories() -> UInt8[np.ndarray, "codes"]:
     """For each code point the first letter of its general category: L, M, N, P, S, Z or C."""
-    letters = "".join(unicodedata.category(chr(code))[0] for code in range(_NUM_CODES))
+    letters = "".join([unicodedata.category(char)[0] for char in map(chr, range(_NUM_CODES))])
     return np.frombuffer(letters.encode("ascii"), np.uint8)

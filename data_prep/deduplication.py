@@ -22,7 +22,7 @@ from data_prep.removal import (
     write_exclusion,
 )
 from data_prep.stages import Work
-from mlmdist.files import AnyPath
+from mlmdist.files import AnyPath, existing
 
 DOCUMENTS_A_BUCKET = 20_000  # signatures of so many take 61 MB
 DOCUMENTS_A_RANGE = 200_000  # what is found of so many takes 68 MB at most, by 20 bands each
@@ -46,7 +46,7 @@ class Step:
 
     def run(self, cluster: Cluster) -> None:
         """Do what is not done yet."""
-        there = [target.exists() for target in self.targets]
+        there = existing(self.targets)
         missing = [number for number, done in enumerate(there) if not done]
         sizes = [self.sizes[number] for number in missing]
         with StageProgress(

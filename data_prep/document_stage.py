@@ -28,7 +28,7 @@ from data_prep.sources.files import SourceFile, find_files
 from data_prep.sources.splits import Piece, Split, plan_splits
 from data_prep.stages import Work, finish_stage, open_stage, stamp
 from mlmdist.errors import DataError
-from mlmdist.files import AnyPath, write_json
+from mlmdist.files import AnyPath, existing, write_json
 from mlmdist.logs import quantity
 
 log = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ def _plan(label: str, files: list[SourceFile], cleaning: Cleaning, work: Work) -
 
 def _read(cluster: Cluster, reading: Reading, killers: Killers) -> None:
     """Read every split that has no report yet, but those that kill their worker too often."""
-    there = [report.exists() for report in reading.reports]
+    there = existing(reading.reports)
     missing = [number for number, done in enumerate(there) if not done]
     sizes = [split.num_bytes for split in reading.splits]
     tasks = [(reading.splits[n], reading.cleaning, reading.targets[n]) for n in missing]

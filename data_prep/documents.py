@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+import orjson
+
 from mlmdist.errors import DataError
 from mlmdist.files import AnyPath
 from mlmdist.rng import hash64
@@ -74,7 +76,10 @@ def to_line(document: Document) -> bytes:
 
 def from_line(line: bytes) -> Document:
     """The document of a line that `to_line` wrote; ValueError says what is wrong with another."""
-    fields = json.loads(line.decode("utf-8", "surrogatepass"))
+    try:
+        fields = orjson.loads(line)  # no copy of the line, which may be a document of 100 MB
+    except ValueError:  # a lone surrogate, perhaps, which orjson refuses
+        fields = json.loads(line.decode("utf-8", "surrogatepass"))
     given = fields.pop(SENTENCES_GIVEN, False) if isinstance(fields, dict) else False
     if not isinstance(fields, dict) or set(fields) != FIELDS or given not in (True, False):
         raise ValueError(f"the fields must be {', '.join(sorted(FIELDS))}")

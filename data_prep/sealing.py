@@ -2,15 +2,15 @@
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Int64
 
 from data_prep.parts import part_entry, read_report, seal_keys, side_path
-from mlmdist.blocks import ROWS_PER_BLOCK, Block, concatenate, take
-from mlmdist.files import AnyPath, atomic_writer, write_json
+from mlmdist.blocks import ROWS_PER_BLOCK, Block, concatenate, spans, take
+from mlmdist.files import AnyPath, atomic_writer, write_json, write_text
 from mlmdist.shards import (
     Manifest,
     Shard,
@@ -61,23 +61,31 @@ def seal_shard(
         for bucket, block in _read_buckets(part, length, side, found.keys()):
             found[bucket].append(block)
     block = concatenate([_sorted(concatenate(found.pop(bucket)), seed) for bucket in buckets])
-    rows = take(block, np.arange(skip, skip + count))
-    entry = write_shard(target, _blocks(rows, first_block))
-    unigram = count_tokens(rows, vocab_size)
+    counted = Counted(np.zeros(vocab_size, dtype=np.int64))
+    entry = write_shard(target, _blocks(block, range(skip, skip + count), first_block, counted))
     described = {
         "entry": asdict(entry),
-        "repeated": int(rows.repeated.sum()),
-        "unigram": unigram.tolist(),
+        "repeated": counted.repeated,
+        "unigram": counted.unigram.tolist(),
     }
-    write_json(report, described)
+    write_text(report, json.dumps(described, sort_keys=True))  # indenting a long list is slow
+
+
+@dataclass
+class Counted:
+    """What is counted of the blocks that go by."""
+
+    unigram: Int64[np.ndarray, "ids"]
+    repeated: int = 0
 
 
 def count_tokens(block: Block, vocab_size: int) -> Int64[np.ndarray, "ids"]:
     """How often each id occurs in the block's windows, repeated heads left out."""
-    lengths = np.diff(block.window_ptr.astype(np.int64))
-    inside = np.arange(len(block.tokens)) - np.repeat(block.window_ptr[:-1], lengths)
-    new = inside >= np.repeat(block.repeated, lengths)
-    return np.bincount(block.tokens[new], minlength=vocab_size)
+    starts = block.window_ptr[:-1].astype(np.int64)
+    _, (heads,) = spans((block.tokens,), starts, starts + block.repeated)
+    return np.bincount(block.tokens, minlength=vocab_size) - np.bincount(
+        heads, minlength=vocab_size
+    )
 
 
 def _sorted(block: Block, seed: int) -> Block:
@@ -100,10 +108,15 @@ def _read_buckets(
         shard.close()
 
 
-def _blocks(rows: Block, first_block: int) -> Iterator[tuple[str, Block]]:
-    for number, first in enumerate(range(0, rows.num_rows, ROWS_PER_BLOCK)):
-        chosen = np.arange(first, min(first + ROWS_PER_BLOCK, rows.num_rows))
-        yield f"{first_block + number:0{BLOCK_DIGITS}d}", take(rows, chosen)
+def _blocks(
+    block: Block, rows: range, first_block: int, counted: Counted
+) -> Iterator[tuple[str, Block]]:
+    """The blocks of the windows `rows`, with their keys; each is counted as it goes by."""
+    for number, first in enumerate(range(rows.start, rows.stop, ROWS_PER_BLOCK)):
+        chosen = take(block, np.arange(first, min(first + ROWS_PER_BLOCK, rows.stop)))
+        counted.unigram += count_tokens(chosen, len(counted.unigram))
+        counted.repeated += int(chosen.repeated.sum())
+        yield f"{first_block + number:0{BLOCK_DIGITS}d}", chosen
 
 
 def write_set(

@@ -46,6 +46,9 @@ MAX_QUOTED_CHARACTERS = 300
 MIN_SPACED_CHARACTERS = 40
 """Thai and Lao space phrases, Tibetan marks them: one longer than this ends a sentence."""
 
+MYANMAR_COMMA = 0x104A
+"""sentencex ends a sentence at it."""
+
 _QUOTE_OR_BRACKET = re.compile("[\"'“”„‘’«»「」『』《》()\\[\\]（）【】]")
 _CLOSERS = re.compile(f"[{re.escape(CLOSING_MARKS)}]{{1,3}}(?![A-Za-z0-9])")
 _BRACKETED = re.compile(r"[(\[][^()\[\]]{10,}[.!?][)\]](?= +[^\W\d_a-z])")
@@ -263,8 +266,8 @@ def _kept(joined: Joined, places: Int64[np.ndarray, "places"]) -> Int64[np.ndarr
     inside = behind < joined.stops[number]
     places, behind, number = places[inside], behind[inside], number[inside]
     small = kinds[behind] & LOWER > 0
-    keep = ~small
-    keep[small] = ~_cased(joined, number[small])
+    keep = joined.codes[places - 1] != MYANMAR_COMMA
+    keep[small] &= ~_cased(joined, number[small])
     gaps = np.minimum(np.diff(places, prepend=0), places - joined.starts[number])
     doubtful = (gaps <= _LAST_CHARACTERS) | (kinds[behind] & DIGIT > 0) | _short(joined, places)
     doubtful &= keep & (kinds[places - 1] & DOT > 0)

@@ -34,7 +34,7 @@ from data_prep.stages import Work, finish_stage, open_stage, stamp
 from data_prep.tags import tags_fingerprint
 from data_prep.words import words_fingerprint
 from mlmdist.errors import DataError
-from mlmdist.files import AnyPath, make_folder
+from mlmdist.files import AnyPath, existing, make_folder
 from mlmdist.shards import Manifest
 from mlmdist.tokenizer import META_NAME
 
@@ -164,7 +164,8 @@ def _map(cluster: Cluster, config: Prep, manifest: dict[str, Any], work: Work) -
     files = manifest["parts"]
     num_buckets = _num_buckets(manifest["chars"], config.shards.bucket_chars)
     parts = [work.scratch / f"part-{number:06d}" for number in range(len(files))]
-    missing = [number for number, part in enumerate(parts) if not report_path(part).exists()]
+    there = existing([report_path(part) for part in parts])
+    missing = [number for number, done in enumerate(there) if not done]
     documents, tokenizer = config.output / "documents", config.output / "tokenizer"
     tasks = [
         (documents / files[n]["name"], tokenizer, config, num_buckets, parts[n]) for n in missing
@@ -222,7 +223,7 @@ def _seal(
         raise DataError(_empty_side(config, side))
     plans = plan_shards(sizes, config.shards.blocks_per_shard)
     reports = [work.scratch / f"{length}-{side}-{n:06d}.json" for n in range(len(plans))]
-    missing = [number for number, report in enumerate(reports) if not report.exists()]
+    missing = [number for number, done in enumerate(existing(reports)) if not done]
     tasks = [
         (
             parts, length, side, plans[n], config.shards.seed, n * config.shards.blocks_per_shard,

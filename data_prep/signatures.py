@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Int64, UInt8, UInt32, UInt64
 from rensa import RMinHash  # pyright: ignore[reportAttributeAccessIssue]
 
-from data_prep.characters import SPACELESS, character_categories, code_points
+from data_prep.characters import FIRST_UNCASED, SPACELESS, character_categories, code_points
 from data_prep.documents import Document
 from mlmdist.rng import absorb_array, hash64, mix_array
 
@@ -178,8 +178,10 @@ def _powers(count: int) -> tuple[UInt64[np.ndarray, "count"], UInt64[np.ndarray,
 @cache
 def _without_case() -> UInt32[np.ndarray, "codes"]:
     """For each code point that without case, or itself where that is several."""
-    folded = (chr(code).casefold() for code in range(0x110000))
-    return np.array([ord(f) if len(f) == 1 else n for n, f in enumerate(folded)], np.uint32)
+    codes = np.arange(0x110000, dtype=np.uint32)
+    folded = [chr(code).casefold() for code in range(FIRST_UNCASED)]
+    codes[:FIRST_UNCASED] = [ord(f) if len(f) == 1 else n for n, f in enumerate(folded)]
+    return codes
 
 
 @cache
@@ -196,5 +198,5 @@ def _kinds() -> UInt8[np.ndarray, "codes"]:
     for first, last in SPACELESS:
         kinds[first : last + 1] *= _WORD
     kinds = kinds[_without_case()]
-    kinds[[code for code in range(0x110000) if len(chr(code).casefold()) > 1]] = _SEVERAL
+    kinds[[code for code in range(FIRST_UNCASED) if len(chr(code).casefold()) > 1]] = _SEVERAL
     return kinds

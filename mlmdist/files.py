@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, runtime_checkable
@@ -84,6 +84,19 @@ def read_array(path: AnyPath) -> np.ndarray:
     """The array of a .npy file; ValueError, EOFError or OSError where it is damaged or missing."""
     with path.open("rb") as file:
         return np.load(file, allow_pickle=False)
+
+
+def existing(paths: Sequence[AnyPath]) -> list[bool]:
+    """Whether each file is there; lists each folder once, so that many cost few requests."""
+    names = {folder: _names_in(folder) for folder in {path.parent for path in paths}}
+    return [path.name in names[path.parent] for path in paths]
+
+
+def _names_in(folder: AnyPath) -> set[str]:
+    try:
+        return {path.name for path in folder.iterdir()}
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
 
 
 def make_folder(folder: AnyPath) -> None:

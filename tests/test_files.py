@@ -23,6 +23,7 @@ from mlmdist.files import (
     TEMPORARY_MARK,
     AnyPath,
     atomic_writer,
+    existing,
     make_folder,
     open_random,
     place,
@@ -178,6 +179,14 @@ def test_a_fork_reads_on(server: S3Server) -> None:
     if process == 0:
         os._exit(0 if file.read(5, 2) == b"56" else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+
+
+def test_what_exists_is_found_by_one_look_at_its_folder(folder: AnyPath) -> None:
+    for name in ("b", "deep/a"):
+        write_bytes(folder / name, b"1")
+    paths = [folder / name for name in ("a", "b", "deep/a", "deep/b", "none/a", "b/a")]
+    assert existing(paths) == [False, True, True, False, False, False]
+    assert existing([]) == []
 
 
 def test_folders_go_with_all_that_is_in_them(folder: AnyPath) -> None:

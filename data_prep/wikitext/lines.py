@@ -60,6 +60,8 @@ def paragraphs(text: str) -> Iterator[str]:
         if kind != "prose" and lines:
             yield from _paragraph(" ".join(lines), is_prose_paragraph)
             lines = []
+        if kind != "item":
+            term = ""
         if kind == "heading":
             section = _section(line.strip(), section)
         elif not section.keeps_prose:

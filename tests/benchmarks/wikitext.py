@@ -132,7 +132,7 @@ def speed(board: Board, pages: list[Page], *, quick: bool) -> None:
         reverse=True,
     )
     heavy = by_templates[: NUM_QUICK_PAGES if quick else NUM_HEAVY_PAGES]
-    every = by_templates[:: 20 if quick else 4]
+    every = by_templates[:: 20 if quick else 10]
     for case, chosen in (("template_heavy", heavy), ("all_pages", every)):
         work = sum(len(page.wikitext.encode()) for page in chosen) / 1e6
         ours, theirs = in_turn(
@@ -165,7 +165,7 @@ def processor_seconds(work: Callable[[], object]) -> float:
 
 def growth(board: Board, *, quick: bool) -> None:
     """How the time grows where a page of one broken piece doubles; 2 is linear."""
-    count = 5_000 if quick else 20_000
+    count = 5_000 if quick else 10_000
     pages: list[tuple[str, Callable[[int], str]]] = [
         *((unit, lambda n, u=unit: u * n) for unit in UNITS),
         *((a + b, lambda n, a=a, b=b: a * n + "x" + b * n) for a, b in NESTINGS),

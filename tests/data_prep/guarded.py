@@ -9,7 +9,6 @@ from typing import Any
 from data_prep.cluster import Call, Cluster, Died
 from data_prep.progress import tell
 
-
 DEADLY = "xyzzy"
 
 

@@ -1,4 +1,4 @@
-"""Tasks through a real Ray: tried again, bisected, seen while they run, and gone without a trace."""
+"""Ray's door: tasks once and in full, whatever dies, and nothing left behind."""
 
 import os
 import signal
@@ -156,7 +156,9 @@ def left_of(program: subprocess.Popen[str]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_an_interrupt_ends_it_in_seconds_and_leaves_nothing(
     number: signal.Signals, tmp_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ def remaining(
     files: int = 2,
     buckets: int = NUM_BUCKETS,
     tests: list[Document] | None = None,
+    by_runs: bool = True,
 ) -> dict[int, Document]:
     """What stays of the corpus, kept in some files; the balance is checked on the way."""
     corpus = sorted(corpus, key=lambda document: document.id)
@@ -67,7 +68,7 @@ def remaining(
     tables = [folder / f"{bucket}.found" for bucket in range(buckets)]
     for bucket, table in enumerate(tables):
         find_in_bucket(rows, bucket, buckets, config, table)
-    exclusion = folder / "exclusion.npy" if tests else None
+    exclusion = folder / "exclusion.npy" if tests and by_runs else None
     if exclusion:
         write_exclusion(test_paths, exclusion)
     kept: list[Document] = []
@@ -139,15 +140,16 @@ def test_different_documents_stay(tmp_path: Path) -> None:
     assert set(remaining(corpus, tmp_path, config)) == {document.id for document in corpus}
 
 
+@pytest.mark.parametrize("by_runs", [False, True])
 @pytest.mark.parametrize("side", [False, True])
 @pytest.mark.parametrize("exact", [True, False])
 def test_e1_what_a_test_set_says_leaves_from_both_sides(
-    exact: bool, side: bool, tmp_path: Path
+    exact: bool, side: bool, by_runs: bool, tmp_path: Path
 ) -> None:
     config = recipe(near_duplicates=False)
     corpus = by_side(config)[side]
     tests = [twin(corpus[0], 0, exact=exact), twin(corpus[2], 5, exact=exact)]
-    kept = remaining(corpus, tmp_path, config, tests=tests)
+    kept = remaining(corpus, tmp_path, config, tests=tests, by_runs=by_runs)
     assert set(kept) == {d.id for d in corpus} - {corpus[0].id, corpus[2].id}
 
 
@@ -192,7 +194,7 @@ def test_found_rows_are_read_by_ids(tmp_path: Path) -> None:
     rows = np.zeros(50, FOUND)
     rows["dropped_id"] = np.arange(50) * 3
     (tmp_path / "table").write_bytes(rows.tobytes())
-    for low, high in ((0, 1), (0, 151), (7, 31), (148, 1 << 64), (200, 300), (5, 5)):
+    for low, high in ((0, 1), (0, 151), (7, 31), (6, 30), (148, 1 << 64), (200, 300), (5, 5)):
         found = removal._found_between(tmp_path / "table", low, min(high, (1 << 64) - 1))
         assert found["dropped_id"].tolist() == [n for n in range(0, 150, 3) if low <= n < high]
 
@@ -215,3 +217,10 @@ def test_what_is_found_does_not_depend_on_how_much_is_read_at_once(
     assert tables[0] == tables[1]
     kinds = np.frombuffer(tables[0], FOUND)["kind"].tolist()
     assert {KINDS[kind] for kind in kinds} >= {"held_out", "exact"}
+
+
+def test_of_several_findings_the_strongest_counts(tmp_path: Path) -> None:
+    rows = np.array([(7, 1, 3), (7, 9, 1), (7, 4, 1), (5, 2, 3), (5, 2, 2)], FOUND)
+    removal._write_found(tmp_path / "table", [rows[:2], rows[2:]])
+    found = np.frombuffer((tmp_path / "table").read_bytes(), FOUND)
+    assert found.tolist() == [(5, 2, 2), (7, 4, 1)]

@@ -29,6 +29,21 @@ def test_a_word_has_one_hash_wherever_it_stands() -> None:
     assert first.tolist() == second[[2, 1]].tolist()
 
 
+def test_case_is_left_out_where_a_character_becomes_two() -> None:
+    assert word_hashes("die Straße, ŉ").tolist() == word_hashes("DIE STRASSE, ʼN").tolist()
+
+
+@pytest.mark.parametrize("length", [1, 100, 65_535, 65_536, 65_537, 200_000])
+def test_long_words_and_texts_have_the_hashes_of_short_ones(length: int) -> None:
+    word = "ab" * length
+    assert word_hashes(f"{word} cat {word}").tolist() == [
+        *word_hashes(word),
+        *word_hashes("cat"),
+        *word_hashes(word),
+    ]
+    assert set(word_hashes("cat " * length).tolist()) == set(word_hashes("cat").tolist())
+
+
 def test_shingles_are_runs_of_five_words() -> None:
     assert shingle_hashes("a b c d e f g").size == 3
     assert shingle_hashes("a b").size == 1

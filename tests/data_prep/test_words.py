@@ -94,6 +94,12 @@ def test_sentence_piece_gets_chinese_words_and_counts_disagreements(
     assert sum(map(len, missing)) == disagreements  # a boundary is there, or counted
 
 
+def test_a_text_starts_with_a_word() -> None:
+    assert words(word_piece_once(), ["the", "京", "", "北京", "cat"], JIEBA)[0] == [
+        ["the"], ["京"], [], ["北京"], ["cat"]
+    ]  # fmt: skip
+
+
 @settings(max_examples=40)
 @given(st.lists(st.text(alphabet="北京大学a1 ,。é\U00020000", max_size=20), max_size=6))
 def test_words_depend_on_their_text_alone(texts: list[str]) -> None:

@@ -150,14 +150,26 @@ def test_a_dump_that_ends_too_early_is_one_problem(path: Path, pack, share: floa
         assert entries(pieces(file, max(1, len(cut) // 7))) == found
 
 
-def test_streams_that_are_whole_but_not_all_there_are_one_problem(path: Path) -> None:
-    streams = [dump(*MANY)[n : n + 1000] for n in range(0, len(dump(*MANY)), 1000)]
-    data = b"".join(map(bz2.compress, streams[:-3]))
+@pytest.mark.parametrize("stream", [100, 1000])
+def test_streams_that_are_whole_but_not_all_there_are_one_problem(path: Path, stream: int) -> None:
+    text = dump(*MANY[:12])
+    streams = [text[n : n + stream] for n in range(0, len(text), stream)]
+    data = b"".join(map(bz2.compress, streams[:-2]))
     file = source_file(path, data, format="mediawiki")
     found = entries([whole(file)])
     assert [entry for _, entry in found if isinstance(entry, str)] == [found[-1][1]]
     assert "</mediawiki>" in str(found[-1][1])
-    assert entries(pieces(file, 700)) == found
+    for size in (150, 300, len(data) - 20):
+        assert entries(pieces(file, size)) == found
+
+
+def test_a_last_piece_shorter_than_the_last_tag_is_no_problem(path: Path) -> None:
+    text = dump(*MANY[:3])
+    streams = bz2.compress(text[:-5]) + bz2.compress(text[-5:])
+    for data, size in ((text, len(text) - 5), (text, len(text) - 1), (streams, len(streams) - 50)):
+        file = source_file(path, data, format="mediawiki")
+        found = entries(pieces(file, size))
+        assert [isinstance(entry, Document) for _, entry in found] == [True] * 3
 
 
 def test_a_damaged_stream_loses_itself_alone(path: Path) -> None:

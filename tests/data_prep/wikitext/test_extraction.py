@@ -153,6 +153,7 @@ def test_names_of_the_dump_are_known() -> None:
 
 def test_a_term_stands_before_its_definition() -> None:
     page = "; Moor : a wide land without trees, where heather grows.\n; Fen\n: a low and wet land."
+    assert extract(f"; Bog\n{PROSE}\n: {PROSE}") == [PROSE, PROSE]
     assert extract(f"{page} It is rich in plants of many kinds.") == [
         "Moor: a wide land without trees, where heather grows.",
         "Fen: a low and wet land. It is rich in plants of many kinds.",
