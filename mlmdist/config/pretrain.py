@@ -1,14 +1,27 @@
 """What a pretraining run is: every value a user sets, with its default and its meaning."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Discriminator, Field, PositiveInt, Tag, model_validator
 
-from mlmdist.config.loading import Section
+from mlmdist.config.loading import HIDDEN_MARK, Section
 
 Share = Annotated[float, Field(ge=0, le=1)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]*$")]
+One, Several = TypeVar("One"), TypeVar("Several")
+
+
+def _form(value: Any) -> str:
+    return f"{HIDDEN_MARK}several" if isinstance(value, list | tuple) else f"{HIDDEN_MARK}one"
+
+
+OneOrSeveral = Annotated[
+    Annotated[One, Tag(f"{HIDDEN_MARK}one")] | Annotated[Several, Tag(f"{HIDDEN_MARK}several")],
+    Discriminator(_form),
+]
+"""A value or a list, told apart by its form, so that a mistake is told of that form alone."""
 FILE_SCHEMES = ("", "file", "sqlite")  # their paths may hold an @
 
 
@@ -54,14 +67,32 @@ class Mask(Section):
         return self
 
 
+class HeldOutSet(Section):
+    """A shard set evaluated on, among several."""
+
+    path: Path
+    """Its folder."""
+
+    name: Name = ""
+    """What its losses are called; default the folder's name."""
+
+
+class Corpus(HeldOutSet):
+    """A shard set trained on, among several."""
+
+    weight: Annotated[float, Field(gt=0)] = 1.0
+    """Its share of the rows, in proportion to the other weights (mlmdist/data/mixture.py)."""
+
+
 class Data(Section):
     """The shard sets and how rows are made of them."""
 
-    train: Path
-    """Shard set trained on: a folder with manifest.json, written by `data_prep shards`."""
+    train: OneOrSeveral[Path, tuple[Corpus, ...]]
+    """Shard set trained on: a folder with manifest.json, written by `data_prep shards`; or a list
+    of corpora, each with `path`, `weight` and `name`."""
 
-    held_out: Path | None = None
-    """Shard set evaluated on."""
+    held_out: OneOrSeveral[Path, tuple[HeldOutSet, ...]] | None = None
+    """Shard set evaluated on; or a list, each with `path` and `name`: losses for each by name."""
 
     tokenizer: Path
     """Tokenizer folder, written by `data_prep tokenizer`; must be the one the shards name."""
@@ -74,6 +105,43 @@ class Data(Section):
 
     prefetch_batches: PositiveInt = 4
     """Batches made ahead by a thread while the model computes."""
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> "Data":
+        for field, listed in (("train", self.corpora), ("held_out", self.held_out_sets)):
+            names = [one.name for one in listed]
+            twice = [name for name in names if names.count(name) > 1]
+            if twice:
+                raise ValueError(
+                    f"{field}: two are named {twice[0]!r}; give each a name of its own"
+                )
+            if not names and getattr(self, field) is not None:
+                raise ValueError(f"{field}: an empty list; give at least one shard set")
+        return self
+
+    @property
+    def corpora(self) -> tuple[Corpus, ...]:
+        """The shard sets trained on, each with a name."""
+        if isinstance(self.train, Path):
+            return (Corpus(path=self.train, name=_named(self.train)),)
+        return tuple(
+            one.model_copy(update={"name": one.name or _named(one.path)}) for one in self.train
+        )
+
+    @property
+    def held_out_sets(self) -> tuple[HeldOutSet, ...]:
+        """The shard sets evaluated on, each with a name."""
+        if self.held_out is None or isinstance(self.held_out, Path):
+            folders = [] if self.held_out is None else [self.held_out]
+            return tuple(HeldOutSet(path=path, name=_named(path)) for path in folders)
+        return tuple(
+            one.model_copy(update={"name": one.name or _named(one.path)}) for one in self.held_out
+        )
+
+
+def _named(folder: Path) -> str:
+    """A folder's name, as the name of a corpus."""
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in folder.name) or "corpus"
 
 
 class Model(Section):

@@ -9,22 +9,22 @@ from jaxtyping import Int64
 from mlmdist.config import pretrain as config
 from mlmdist.data.batch import MicroBatch, StepBatch, Stream, filler, lay_out
 from mlmdist.data.masks import Masked, mask_stream, rate_at
-from mlmdist.data.order import CELL_ROWS, Order
+from mlmdist.data.mixture import Cells, Mixture
 from mlmdist.data.pairs import UNLABELLED, Spans, pair
 from mlmdist.data.reader import Reader, Windows
 from mlmdist.data.runs import pointers, ranges
-from mlmdist.data.sequence import Cells
-from mlmdist.shards import ShardSet
-from mlmdist.tokenizer import NUM_SPECIAL_POSITIONS, Vocabulary
+from mlmdist.tokenizer import Vocabulary
 
 
 @dataclass(frozen=True)
 class Assembler:
-    """What makes rows of one corpus; `seed` is that of pairs and masks."""
+    """What makes rows of a mixture of corpora; `seed` is that of pairs and masks."""
 
-    shards: ShardSet
-    order: Order
+    mixture: Mixture
     reader: Reader
+    capacities: Int64[np.ndarray, "corpora"]
+    """The most tokens of a row of each corpus, without special ones."""
+
     vocabulary: Vocabulary
     data: config.Data
     mask: config.Mask
@@ -46,18 +46,18 @@ class Assembler:
 
     def pairs(self, cells: Cells) -> tuple[Windows, Spans]:
         """The windows of whole cells and what rows are made of them."""
-        sizes = self.order.cell_rows(cells.number)
-        blocks, rows = self._places(cells, sizes)
+        sizes = self.mixture.cell_rows(cells)
+        blocks, rows = self.mixture.places(cells, sizes)
         windows = self.reader.windows(
             np.repeat(cells.corpus, sizes), blocks, rows, np.repeat(cells.epoch, sizes)
         )
-        capacity = self.shards.manifest.max_seq_len - NUM_SPECIAL_POSITIONS
+        capacity = np.repeat(self.capacities[cells.corpus], sizes)
         return windows, pair(self.data.pair, windows, pointers(sizes), self.seed, capacity)
 
     def _rows(self, number: int, cells: Cells, bounds: list[int]) -> list[MicroBatch]:
         """Micro-batches of the rows [bounds[i], bounds[i + 1]); empty ones are left out."""
         windows, spans = self.pairs(cells)
-        starts = pointers(self.order.cell_rows(cells.number))[:-1]
+        starts = pointers(self.mixture.cell_rows(cells))[:-1]
         kept = spans.take(ranges(starts + cells.first, cells.stop - cells.first))
         stream = lay_out(windows, kept, self.vocabulary)
         masked = mask_stream(
@@ -73,18 +73,6 @@ class Assembler:
             for first, stop in pairwise(bounds)
             if first < stop
         ]
-
-    def _places(
-        self, cells: Cells, sizes: Int64[np.ndarray, "cells"]
-    ) -> tuple[Int64[np.ndarray, "rows"], Int64[np.ndarray, "rows"]]:
-        """(block, row in the block) of every row of the cells."""
-        positions = ranges(cells.number * CELL_ROWS, sizes).astype(np.uint64)
-        epoch = np.repeat(cells.epoch, sizes)
-        blocks, rows = np.zeros((2, len(positions)), dtype=np.int64)
-        for one in np.unique(cells.epoch).tolist():
-            here = epoch == one
-            blocks[here], rows[here] = self.order.windows(one, positions[here])
-        return blocks, rows
 
 
 def _cut(

@@ -71,7 +71,7 @@ def mask_stream(
     Special tokens, [UNK] and the repeated head of a window are never chosen. A row gets at most
     `num_targets` of them, with `unit: token` exactly so many if it has them.
     """
-    epoch = windows.epoch * np.uint64(not mask.static)
+    epoch = windows.keys(static=mask.static)
     candidate = _candidates(stream, windows, vocabulary)
     priority = _hashes("mask priority", seed, epoch, stream, windows)
     if mask.unit == "word":

@@ -15,6 +15,8 @@ from mlmdist.blocks import Block
 from mlmdist.data.runs import pointers
 from mlmdist.shards import ShardSet
 
+EPOCH_BITS = 48
+
 
 @dataclass(frozen=True)
 class Windows:
@@ -37,6 +39,10 @@ class Windows:
     corpus: UInt64[np.ndarray, "windows"]
     epoch: UInt64[np.ndarray, "windows"]
     """Epoch of the window's corpus in which it is read."""
+
+    def keys(self, *, static: bool = False) -> UInt64[np.ndarray, "windows"]:
+        """(corpus, epoch) as one number, the epoch itself in corpus 0; `static` reads epoch 0."""
+        return self.corpus << np.uint64(EPOCH_BITS) | self.epoch * np.uint64(not static)
 
     @property
     def lengths(self) -> Int64[np.ndarray, "windows"]:

@@ -43,7 +43,7 @@ class Run:
     sources: Sources
     engine: Engine
     loader: Loader
-    held_out: HeldOut | None
+    held_out: dict[str, HeldOut]
     state: TrainState
     meter: Meter
     sink: Sink
@@ -69,6 +69,15 @@ class Run:
         self.saved_step = self.state.batch
         self.meter.leave_out()
         log.info("saved %s", path)
+
+    def progress(self) -> dict[str, float]:
+        """Epochs read of each corpus, by name where there are several."""
+        epochs = self.loader.epochs_after(self.state.batch - 1)
+        if len(epochs) == 1:
+            return {"train/epochs": epochs[0]}
+        return {
+            f"train/epochs/{name}": e for name, e in zip(self.sources.train, epochs, strict=True)
+        }
 
     def record(self, meter: list[list[float]]) -> Record:
         """What is to be saved besides the engine's files; `meter` are every rank's sums."""
@@ -185,7 +194,7 @@ def _loader(
 ) -> Loader:
     return Loader(
         config.data,
-        shards=sources.train,
+        shards=tuple(sources.train.values()),
         vocabulary=sources.tokenizer.vocabulary,
         seed=config.seed,
         global_batch=config.train.global_batch,
@@ -198,18 +207,19 @@ def _loader(
     )
 
 
-def _held_out(config: Pretrain, here: Place, sources: Sources) -> HeldOut | None:
-    if sources.held_out is None:
-        return None
-    return HeldOut(
-        config.data,
-        shards=sources.held_out,
-        vocabulary=sources.tokenizer.vocabulary,
-        global_batch=config.train.global_batch,
-        micro_batch=config.train.micro_batch,
-        rank=here.rank,
-        world_size=here.world_size,
-    )
+def _held_out(config: Pretrain, here: Place, sources: Sources) -> dict[str, HeldOut]:
+    return {
+        name: HeldOut(
+            config.data,
+            shards=shards,
+            vocabulary=sources.tokenizer.vocabulary,
+            global_batch=config.train.global_batch,
+            micro_batch=config.train.micro_batch,
+            rank=here.rank,
+            world_size=here.world_size,
+        )
+        for name, shards in sources.held_out.items()
+    }
 
 
 def _sink(config: Pretrain, here: Place, sources: Sources, resume_step: int) -> Sink:
@@ -218,7 +228,7 @@ def _sink(config: Pretrain, here: Place, sources: Sources, resume_step: int) -> 
         config.tracking,
         parameters=config.model_dump(mode="json"),
         tags={
-            "data.train.fingerprint": sources.train.manifest.content_fingerprint,
+            "data.train.fingerprint": sources.fingerprint(),
             "data.tokenizer.hash": sources.tokenizer.hash,
             "git_commit": git_commit() or "",
             "world_size": str(here.world_size),
