@@ -9,6 +9,8 @@ from pydantic import Discriminator, Field, PositiveInt, Tag, model_validator
 from mlmdist.config.loading import HIDDEN_MARK, Section
 
 Share = Annotated[float, Field(ge=0, le=1)]
+Rate = Annotated[float, Field(gt=0, lt=1)]
+Weight = Annotated[float, Field(ge=0, le=1000)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]*$")]
 One, Several = TypeVar("One"), TypeVar("Several")
 
@@ -39,14 +41,30 @@ class Order(Section):
     """Blocks whose windows are mixed with one another."""
 
 
+class TagWeight(Section):
+    """How often tokens with a tag are predicted."""
+
+    tag: Annotated[int, Field(ge=0, le=255)]
+    weight: Weight
+
+
 class Mask(Section):
     """Which tokens are predicted, and what stands in their place (mlmdist/data/masks.py)."""
 
-    rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
-    """Share of a row's tokens, specials counted, that is predicted."""
+    rate: Rate = 0.15
+    """Share of a row's tokens, specials counted, that is predicted; at first, if it changes."""
 
-    unit: Literal["token", "word"] = "token"
-    """What is chosen as a whole."""
+    final_rate: Rate | None = None
+    """Share in the end, for a rate that changes (0.3 to 0.15: Ankner et al. 2024)."""
+
+    final_rate_at: PositiveInt | None = None
+    """Number of the batch from which `final_rate` holds."""
+
+    rate_change: Literal["linear", "step"] = "linear"
+    """How the rate gets there: batch by batch, or all at once."""
+
+    unit: Literal["token", "word", "span", "ngram"] = "token"
+    """What is chosen as a whole: a span is 1 to 10 words, an n-gram 1 to 3."""
 
     mask_share: Share = 0.8
     """Share of the chosen tokens that becomes [MASK]."""
@@ -60,10 +78,25 @@ class Mask(Section):
     static: bool = False
     """True: the mask of epoch 0 in every epoch, for comparison."""
 
+    tag_weights: tuple[TagWeight, ...] = ()
+    """How often tokens of a tag are predicted, beside 1 for the others (mask_weights.py)."""
+
+    word_list: Path | None = None
+    """A text file, a word a line, for `word_weight`."""
+
+    word_weight: Weight = 1.0
+    """How often the listed words are predicted, beside 1 for the others."""
+
     @model_validator(mode="after")
     def _shares_fit(self) -> "Mask":
         if self.mask_share + self.random_share > 1:
             raise ValueError("mask_share + random_share must be at most 1")
+        return self
+
+    @model_validator(mode="after")
+    def _change_is_whole(self) -> "Mask":
+        if (self.final_rate is None) != (self.final_rate_at is None):
+            raise ValueError("final_rate and final_rate_at go together; give both or neither")
         return self
 
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Int64, UInt64
 
 from mlmdist.config import pretrain as config
 from mlmdist.data.batch import MicroBatch, StepBatch, Stream, filler, lay_out
-from mlmdist.data.masks import Masked, mask_stream, rate_at
+from mlmdist.data.masks import NO_WORDS, Masked, mask_stream, rate_at
 from mlmdist.data.mixture import Cells, Mixture
 from mlmdist.data.pairs import UNLABELLED, Spans, pair
 from mlmdist.data.reader import Reader, Windows
@@ -29,6 +29,8 @@ class Assembler:
     data: config.Data
     mask: config.Mask
     seed: int
+    listed: UInt64[np.ndarray, "listed"] = NO_WORDS
+    """Keys of the words that `mask.word_list` names."""
 
     def step(self, number: int, cells: Cells, num_micro_batches: int) -> StepBatch:
         """Batch `number` of a rank, from the rows of `cells`, near-equally cut."""
@@ -67,6 +69,7 @@ class Assembler:
             self.vocabulary,
             seed=self.seed,
             rate=rate_at(self.mask, number),
+            listed=self.listed,
         )
         return [
             _cut(stream, masked, kept, windows, first, stop)

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
+from jaxtyping import UInt64
 
 from mlmdist.config import pretrain as config
 from mlmdist.data.assembly import Assembler
 from mlmdist.data.batch import StepBatch
 from mlmdist.data.batch_size import BatchSize
+from mlmdist.data.masks import NO_WORDS
 from mlmdist.data.mixture import Mixture, parts_of
 from mlmdist.data.order import Order
 from mlmdist.data.pairs import UNLABELLED
@@ -52,10 +54,12 @@ class Loader:
         world_size: int,
         position: Position,
         num_batches: int,
+        listed: UInt64[np.ndarray, "listed"] = NO_WORDS,
         alive: Callable[[], None] = lambda: None,
     ) -> None:
-        """Batches `position.batch` to `num_batches - 1` follow; `shards` are those of the corpora.
+        """Batches `position.batch` to `num_batches - 1` follow.
 
+        `shards` are those of the corpora, `listed` the `word_keys` of the mask's word list.
         `alive` is called at each block of the set that is read before the first batch.
         Raises DataError for shards of another vocabulary or without windows, and ConfigError if
         under a fifth of the rows could get a pair label.
@@ -67,9 +71,10 @@ class Loader:
         parts = parts_of([corpus.weight for corpus in corpora], [corpus.name for corpus in corpora])
         orders = orders_of(data.order, shards, seed)
         mixture, self.position, self.row = entered(orders, parts, seed, position)
-        self.assembler = assembler(
+        made = assembler(
             data, data.order, data.mask, shards, mixture, vocabulary, seed=seed, ranks=world_size
         )
+        self.assembler = replace(made, listed=listed)
         self.running: Prefetcher[StepBatch] | None = None
         if data.order.kind == "global":
             _verify(shards, rank, world_size, alive)

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Int64, UInt64
+from jaxtyping import Bool, Int64, UInt8, UInt64
 from numpy.typing import NDArray
 
 from mlmdist.blocks import Block
@@ -39,6 +39,9 @@ class Windows:
     corpus: UInt64[np.ndarray, "windows"]
     epoch: UInt64[np.ndarray, "windows"]
     """Epoch of the window's corpus in which it is read."""
+
+    tag: UInt8[np.ndarray, "total"] | None = None
+    """A tag a token; None where no block has tags, 0 where this one has none."""
 
     def keys(self, *, static: bool = False) -> UInt64[np.ndarray, "windows"]:
         """(corpus, epoch) as one number, the epoch itself in corpus 0; `static` reads epoch 0."""
@@ -88,7 +91,7 @@ class Reader:
         listed = zip(*(part[order].tolist() for part in (corpus, blocks, rows)), strict=True)
         found = [_row(self.block(one, number), row) for one, number, row in listed]
         parts = [found[place] for place in np.argsort(order).tolist()]
-        tokens, words, sentences, documents, numbers, repeated = zip(*parts, strict=True)
+        tokens, words, sentences, tags, documents, numbers, repeated = zip(*parts, strict=True)
         return Windows(
             tokens=np.concatenate(tokens).astype(np.int64),
             ptr=pointers(np.array([len(part) for part in tokens])),
@@ -100,20 +103,33 @@ class Reader:
             window_number=np.array(numbers, dtype=np.uint64),
             corpus=corpus.astype(np.uint64),
             epoch=epoch.astype(np.uint64),
+            tag=_joined(tags, tokens),
         )
 
 
-Row = tuple[NDArray[np.unsignedinteger], NDArray[np.bool_], NDArray[np.uint16], int, int, int]
+Tags = NDArray[np.uint8] | None
+Row = tuple[NDArray[np.unsignedinteger], NDArray[np.bool_], NDArray[np.uint16], Tags, int, int, int]
 
 
 def _row(block: Block, row: int) -> Row:
-    """One window of a block: tokens, word starts, sentence starts, document, number, repeated."""
+    """One window of a block: tokens, word and sentence starts, tags, document, number, repeated."""
     first, last = block.window_ptr[row], block.window_ptr[row + 1]
     return (
         block.tokens[first:last],
         block.word_start[first:last],
         block.sentence_start[block.sentence_ptr[row] : block.sentence_ptr[row + 1]],
+        None if block.tag is None else block.tag[first:last],
         int(block.document_id[row]),
         int(block.window_number[row]),
         int(block.repeated[row]),
     )
+
+
+def _joined(
+    tags: tuple[Tags, ...], tokens: tuple[NDArray[np.unsignedinteger], ...]
+) -> UInt8[np.ndarray, "total"] | None:
+    """The windows' tags end to end; of those that have none, zeros."""
+    if all(tag is None for tag in tags):
+        return None
+    pairs = zip(tags, tokens, strict=True)
+    return np.concatenate([np.zeros(len(t), np.uint8) if tag is None else tag for tag, t in pairs])

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from mlmdist.config import loading
 from mlmdist.config.pretrain import Pretrain
+from mlmdist.data.masks import mean_rate
 from mlmdist.data.mixture import ROUND_UNITS
 from mlmdist.data.sequence import num_micro_batches
 from mlmdist.logs import quantity
@@ -66,7 +67,7 @@ def make_plan(config: Pretrain, sources: Sources, world_size: int) -> Plan:
     vocab_size = sources.tokenizer.vocabulary.size
     length, longest = _lengths(sources, corpora)
     parameters = costs.num_parameters(model, vocab_size)
-    flops = costs.flops_per_row(model, vocab_size, length, config.data.mask.rate)
+    flops = costs.flops_per_row(model, vocab_size, length, mean_rate(config.data.mask, train.steps))
     return Plan(
         world_size=world_size,
         num_steps=train.steps,

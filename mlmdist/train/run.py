@@ -12,6 +12,7 @@ from mlmdist import dist
 from mlmdist.config.pretrain import Pretrain
 from mlmdist.data.held_out import HeldOut
 from mlmdist.data.loader import Loader
+from mlmdist.data.mask_weights import word_keys
 from mlmdist.data.sequence import Position
 from mlmdist.dist import Place
 from mlmdist.errors import Preempted
@@ -203,6 +204,7 @@ def _loader(
         world_size=here.world_size,
         position=position,
         num_batches=config.train.steps,
+        listed=word_keys(sources.listed),
         alive=watchdog.alive,
     )
 

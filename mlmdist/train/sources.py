@@ -1,5 +1,7 @@
 """What a run reads: shard sets and tokenizer, opened and checked against each other; no torch."""
 
+import hashlib
+import json
 import logging
 import math
 from dataclasses import dataclass
@@ -8,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
-from mlmdist.config.pretrain import Pretrain
+from mlmdist.config.pretrain import Mask, Pretrain
 from mlmdist.data.masks import MASK_VERSION
 from mlmdist.data.mixture import MIXTURE_VERSION, ROUND_UNITS, parts_of
 from mlmdist.data.order import ORDER_VERSION
@@ -41,13 +43,19 @@ class Sources:
 
     held_out: dict[str, ShardSet]
     tokenizer: Tokenizer
+    listed: list[list[int]]
+    """The words of `data.mask.word_list`, as tokens."""
 
     def identity(self, config: Pretrain) -> identity.Identity:
         """What the run is, to be compared when it resumes (law T2)."""
         contents = {name: one.manifest.content_fingerprint for name, one in self.train.items()}
         shares = dict(zip(contents, self.parts, strict=True))
         data = identity.of_data(contents, shares, self.tokenizer.hash, VERSIONS)
-        return data | identity.of_config(config)
+        whole = data | identity.of_config(config)
+        if self.listed:  # what the list holds, so that the file may move
+            text = json.dumps(self.listed).encode()
+            whole["data.mask.word_list"] = hashlib.sha256(text).hexdigest()
+        return whole
 
     def fingerprint(self) -> str:
         """The content fingerprints of the corpora, in order."""
@@ -99,7 +107,28 @@ def open_sources(config: Pretrain) -> Sources:
                 f"length in {shards.folder}, {shards.manifest.max_seq_len}"
             )
     _warn_of_equals(train, held_out)
-    return Sources(train, parts, held_out, tokenizer)
+    return Sources(train, parts, held_out, tokenizer, _listed(config.data.mask, tokenizer))
+
+
+def _listed(mask: Mask, tokenizer: Tokenizer) -> list[list[int]]:
+    """The words of the mask's list, as tokens; raises DataError for a line that is no one word."""
+    if mask.word_list is None:
+        return []
+    try:
+        words = mask.word_list.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"data.mask.word_list: {mask.word_list} cannot be read ({error})") from None
+    named = [(number, word) for number, word in enumerate(words, 1) if word.strip()]
+    encoded = tokenizer.encode([word for _, word in named])
+    for (number, word), tokens in zip(named, encoded, strict=True):
+        ptr = np.array([0, len(tokens)])
+        starts = tokenizer.word_starts(np.array(tokens, dtype=np.int32), ptr)
+        if starts.sum() != 1:
+            raise DataError(
+                f"{mask.word_list}: line {number}, {word.strip()!r}, is {starts.sum()} words to "
+                "the tokenizer; must be one a line"
+            )
+    return encoded
 
 
 def _warn_of_equals(train: dict[str, ShardSet], held_out: dict[str, ShardSet]) -> None:
