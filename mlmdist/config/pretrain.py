@@ -137,7 +137,10 @@ class Data(Section):
     mask: Mask = Mask()
 
     prefetch_batches: PositiveInt = 4
-    """Batches made ahead by a thread while the model computes."""
+    """Batches made ahead while the model computes."""
+
+    workers: Annotated[int, Field(ge=0)] = 0
+    """Processes a rank that make batches; 0: a thread of the trainer does. The same batches."""
 
     @model_validator(mode="after")
     def _names_differ(self) -> "Data":

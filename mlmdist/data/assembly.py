@@ -8,7 +8,7 @@ from jaxtyping import Int64, UInt64
 
 from mlmdist.config import pretrain as config
 from mlmdist.data.batch import MicroBatch, StepBatch, Stream, filler, lay_out
-from mlmdist.data.masks import NO_WORDS, Masked, mask_stream, rate_at
+from mlmdist.data.masks import Masked, mask_stream, rate_at
 from mlmdist.data.mixture import Cells, Mixture
 from mlmdist.data.pairs import UNLABELLED, Spans, pair
 from mlmdist.data.reader import Reader, Windows
@@ -29,14 +29,13 @@ class Assembler:
     data: config.Data
     mask: config.Mask
     seed: int
-    listed: UInt64[np.ndarray, "listed"] = NO_WORDS
+    listed: UInt64[np.ndarray, "listed"]
     """Keys of the words that `mask.word_list` names."""
 
     def step(self, number: int, cells: Cells, num_micro_batches: int) -> StepBatch:
-        """Batch `number` of a rank, from the rows of `cells`, near-equally cut."""
+        """Batch `number` of a rank: the rows of `cells`, dealt to micro-batches of like size."""
         rows = int((cells.stop - cells.first).sum())
-        bounds = [part * rows // num_micro_batches for part in range(num_micro_batches + 1)]
-        micro_batches = self._rows(number, cells, bounds) if rows else []
+        micro_batches = self._rows(number, cells, num_micro_batches) if rows else []
         filled = [filler(self.vocabulary)] * (num_micro_batches - len(micro_batches))
         return StepBatch(
             number=number,
@@ -56,11 +55,13 @@ class Assembler:
         capacity = np.repeat(self.capacities[cells.corpus], sizes)
         return windows, pair(self.data.pair, windows, pointers(sizes), self.seed, capacity)
 
-    def _rows(self, number: int, cells: Cells, bounds: list[int]) -> list[MicroBatch]:
-        """Micro-batches of the rows [bounds[i], bounds[i + 1]); empty ones are left out."""
+    def _rows(self, number: int, cells: Cells, num_micro_batches: int) -> list[MicroBatch]:
+        """Micro-batches of the rows meant in `cells`; empty ones are left out."""
         windows, spans = self.pairs(cells)
         starts = pointers(self.mixture.cell_rows(cells))[:-1]
         kept = spans.take(ranges(starts + cells.first, cells.stop - cells.first))
+        dealt, bounds = deal(kept.lengths, num_micro_batches)
+        kept = kept.take(dealt)
         stream = lay_out(windows, kept, self.vocabulary)
         masked = mask_stream(
             stream,
@@ -73,9 +74,25 @@ class Assembler:
         )
         return [
             _cut(stream, masked, kept, windows, first, stop)
-            for first, stop in pairwise(bounds)
+            for first, stop in pairwise(bounds.tolist())
             if first < stop
         ]
+
+
+def deal(
+    lengths: Int64[np.ndarray, "rows"], num_hands: int
+) -> tuple[Int64[np.ndarray, "rows"], Int64[np.ndarray, "hands_plus_1"]]:
+    """Rows in a new order, and where each of the hands they are dealt to begins in it.
+
+    Longest first, to and fro, so that hands have near-equal counts and near-equal tokens; a hand
+    keeps its rows in the order in which they came. Losses are sums, so that none depends on it.
+    """
+    place = np.arange(len(lengths))
+    turn, hand = np.divmod(place, num_hands)
+    hand = np.where(turn % 2, num_hands - 1 - hand, hand)
+    longest_first = np.argsort(-lengths, kind="stable")
+    dealt = np.lexsort((longest_first, hand))
+    return longest_first[dealt], pointers(np.bincount(hand, minlength=num_hands))
 
 
 def _cut(

@@ -24,6 +24,8 @@ from mlmdist.data.pairs import UNLABELLED
 from mlmdist.data.prefetch import Prefetcher
 from mlmdist.data.reader import Reader
 from mlmdist.data.sequence import Position, batch_cells, num_micro_batches, share
+from mlmdist.data.worker import Task
+from mlmdist.data.workers import Workers
 from mlmdist.errors import ConfigError, DataError
 from mlmdist.shards import ShardSet
 from mlmdist.tokenizer import NUM_SPECIAL_POSITIONS, Vocabulary
@@ -38,7 +40,8 @@ GLOBAL_BLOCKS = 256  # blocks held where rows come from anywhere
 class Loader:
     """Iterating yields this rank's StepBatch of every batch from the position on.
 
-    Batches are made ahead by a thread; errors in it are raised here. `close` stops it.
+    Batches are made ahead by a thread, or by processes behind it (`data.workers`); errors there are
+    raised here. `close` stops them.
     """
 
     def __init__(
@@ -56,11 +59,13 @@ class Loader:
         num_batches: int,
         listed: UInt64[np.ndarray, "listed"] = NO_WORDS,
         alive: Callable[[], None] = lambda: None,
+        checked: bool = False,
     ) -> None:
         """Batches `position.batch` to `num_batches - 1` follow.
 
         `shards` are those of the corpora, `listed` the `word_keys` of the mask's word list.
-        `alive` is called at each block of the set that is read before the first batch.
+        `alive` is called at each block of the set that is read before the first batch; nothing is
+        read before it if the data was `checked` by another loader of the run.
         Raises DataError for shards of another vocabulary or without windows, and ConfigError if
         under a fifth of the rows could get a pair label.
         """
@@ -71,14 +76,35 @@ class Loader:
         parts = parts_of([corpus.weight for corpus in corpora], [corpus.name for corpus in corpora])
         orders = orders_of(data.order, shards, seed)
         mixture, self.position, self.row = entered(orders, parts, seed, position)
-        made = assembler(
-            data, data.order, data.mask, shards, mixture, vocabulary, seed=seed, ranks=world_size
+        self.assembler = assembler(
+            data,
+            data.order,
+            data.mask,
+            shards,
+            mixture,
+            vocabulary,
+            seed=seed,
+            ranks=world_size,
+            listed=listed,
         )
-        self.assembler = replace(made, listed=listed)
         self.running: Prefetcher[StepBatch] | None = None
-        if data.order.kind == "global":
+        self.num_workers = data.workers
+        self.arguments = {
+            "data": data,
+            "vocabulary": vocabulary,
+            "seed": seed,
+            "global_batch": self.batch_size,
+            "micro_batch": micro_batch,
+            "rank": rank,
+            "world_size": world_size,
+            "position": self.position,
+            "num_batches": num_batches,
+            "listed": listed,
+        }
+        if data.order.kind == "global" and not checked:
             _verify(shards, rank, world_size, alive)
-        _check_labels(self.assembler)
+        if not checked:
+            _check_labels(self.assembler)
 
     def __iter__(self) -> Iterator[StepBatch]:
         self.close()
@@ -115,7 +141,11 @@ class Loader:
         return self.row + before - self.batch_size.rows_before(self.position.batch)
 
     def _steps(self) -> Iterator[StepBatch]:
-        return map(self.batch, range(self.position.batch, self.num_batches))
+        numbers = range(self.position.batch, self.num_batches)
+        if not self.num_workers:
+            return map(self.batch, numbers)
+        folders = tuple(one.folder for one in self.assembler.reader.shard_sets)
+        return iter(Workers(Task(self.arguments, folders, numbers), self.num_workers))
 
 
 def orders_of(order: config.Order, shards: tuple[ShardSet, ...], seed: int) -> tuple[Order, ...]:
@@ -159,6 +189,7 @@ def assembler(
     *,
     seed: int,
     ranks: int,
+    listed: UInt64[np.ndarray, "listed"] = NO_WORDS,
 ) -> Assembler:
     """What makes the rows of shard sets; raises DataError if the vocabulary is not theirs."""
     for one in shards:
@@ -176,6 +207,7 @@ def assembler(
         data=data,
         mask=mask,
         seed=seed,
+        listed=listed,
     )
 
 

@@ -37,6 +37,11 @@ class Spans:
     labels: Int64[np.ndarray, "rows"]
     """0 true continuation or in order, 1 not, -100 no label."""
 
+    @property
+    def lengths(self) -> Int64[np.ndarray, "rows"]:
+        """Tokens of each row, without special ones."""
+        return self.first_stop - self.first_start + self.second_stop - self.second_start
+
     def take(self, rows: Int64[np.ndarray, "taken"]) -> "Spans":
         """These rows, in this order."""
         return Spans(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})

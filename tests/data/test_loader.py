@@ -79,19 +79,22 @@ def logged(step: StepBatch) -> list[Entry]:
 
 
 def log_of(loader: Loader, num_batches: int = 10**9) -> list[Entry]:
-    """What `num_batches` batches of a rank hold; the loader is left as a kill leaves it."""
+    """What `num_batches` batches of a rank hold; the loader is left as a kill leaves it.
+
+    Sorted in each batch, where rows may stand in any order: losses are sums.
+    """
     steps = iter(loader)
     found: list[Entry] = []
     for _, step in zip(range(num_batches), steps, strict=False):
-        found += logged(step)
+        found += sorted(logged(step))
     loader.close()
     return found
 
 
 def world_log(folder: Folders, world: int, lived: int, **settings) -> list[Entry]:
-    """The logs of all ranks, merged batch by batch in the order of the ranks."""
+    """The logs of all ranks, merged batch by batch."""
     ranks = [log_of(make(folder, rank=r, world=world, **settings), lived) for r in range(world)]
-    return sorted((entry for rank in ranks for entry in rank), key=lambda entry: entry[0])
+    return sorted(entry for rank in ranks for entry in rank)
 
 
 @settings(max_examples=7)
@@ -151,13 +154,8 @@ def test_o3_corpora_in_batches_of_growing_size_survive_kills(folders, lanes, sto
         position = make(folders, position=position, **common).position_after(
             position.batch + lived - 1
         )
-    assert by_batch(lives) == by_batch(straight)
+    assert lives == straight
     assert sum(position.cursors) == size.rows_before(position.batch)
-
-
-def by_batch(entries: list[Entry]) -> list[Entry]:
-    """Entries batch by batch: rows may lie in any order inside a batch, whose losses are sums."""
-    return sorted(entries)
 
 
 def test_o1_corpora_are_read_through_their_own_epochs(folders):
@@ -190,7 +188,7 @@ def test_o3_other_weights_begin_another_mixture_without_loss(folders):
     assert loader.position.begun == position.cursors
     straight = log_of(loader)
     later = make(changed, position=loader.position_after(14), num_batches=20)
-    assert by_batch(log_of(later)) == [e for e in by_batch(straight) if e[0] > 14]
+    assert log_of(later) == [e for e in straight if e[0] > 14]
     before = log_of(make(folders), 10)
     seen = [sample for _, sample, _, _ in before + straight]
     assert len(seen) == len(set(seen))
@@ -224,7 +222,7 @@ def train_until_killed(folder: Path, path: Path) -> None:
     entries: list[Entry] = []
     with path.open("w") as file:
         for step in loader:
-            entries += logged(step)
+            entries += sorted(logged(step))
             position = loader.position_after(step.number).to_json()
             file.write(json.dumps({"entries": entries, "position": position}) + "\n")
             file.flush()
