@@ -55,11 +55,15 @@ class Assembler:
         capacity = np.repeat(self.capacities[cells.corpus], sizes)
         return windows, pair(self.data.pair, windows, pointers(sizes), self.seed, capacity)
 
-    def _rows(self, number: int, cells: Cells, num_micro_batches: int) -> list[MicroBatch]:
-        """Micro-batches of the rows meant in `cells`; empty ones are left out."""
+    def rows(self, cells: Cells) -> tuple[Windows, Spans]:
+        """The windows of whole cells, and the rows that are meant of them."""
         windows, spans = self.pairs(cells)
         starts = pointers(self.mixture.cell_rows(cells))[:-1]
-        kept = spans.take(ranges(starts + cells.first, cells.stop - cells.first))
+        return windows, spans.take(ranges(starts + cells.first, cells.stop - cells.first))
+
+    def _rows(self, number: int, cells: Cells, num_micro_batches: int) -> list[MicroBatch]:
+        """Micro-batches of the rows meant in `cells`; empty ones are left out."""
+        windows, kept = self.rows(cells)
         dealt, bounds = deal(kept.lengths, num_micro_batches)
         kept = kept.take(dealt)
         stream = lay_out(windows, kept, self.vocabulary)

@@ -18,7 +18,7 @@ from mlmdist.data.assembly import Assembler
 from mlmdist.data.batch import StepBatch
 from mlmdist.data.batch_size import BatchSize
 from mlmdist.data.masks import NO_WORDS
-from mlmdist.data.mixture import Mixture, parts_of
+from mlmdist.data.mixture import Cells, Mixture, parts_of
 from mlmdist.data.order import Order
 from mlmdist.data.pairs import UNLABELLED
 from mlmdist.data.prefetch import Prefetcher
@@ -113,11 +113,20 @@ class Loader:
 
     def batch(self, number: int) -> StepBatch:
         """The part of batch `number` that is this rank's, made here and now."""
+        mine = share(self.cells(number), self.rank, self.world_size)
         rows = self.batch_size.rows(number)
-        cells = batch_cells(self.assembler.mixture, self._row_of(number), rows)
-        mine = share(cells, self.rank, self.world_size)
         micro_batches = num_micro_batches(rows, self.micro_batch, self.world_size)
         return self.assembler.step(number, mine, micro_batches)
+
+    def cells(self, number: int) -> Cells:
+        """The cells of batch `number`, sorted by lane; raises DataError if they are not known."""
+        row = self._row_of(number)
+        if row < 0:
+            raise DataError(
+                f"batch {number} comes before other weights began to mix the corpora; give the "
+                "config and a checkpoint of that part of the run"
+            )
+        return batch_cells(self.assembler.mixture, row, self.batch_size.rows(number))
 
     def position_after(self, batch_number: int) -> Position:
         """The position of a run that has done batch `batch_number` and all before it."""

@@ -72,7 +72,12 @@ class Run:
         log.info("saved %s", path)
 
     def progress(self) -> dict[str, float]:
-        """Epochs read of each corpus, by name where there are several."""
+        """Epochs read of each corpus, by name where there are several; tokens of a mean row."""
+        rows = self.loader.batch_size.rows_before(self.state.batch)
+        lengths = {"train/tokens_per_row": self.state.num_tokens / rows}
+        return lengths | self._epochs()
+
+    def _epochs(self) -> dict[str, float]:
         epochs = self.loader.epochs_after(self.state.batch - 1)
         if len(epochs) == 1:
             return {"train/epochs": epochs[0]}
