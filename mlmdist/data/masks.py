@@ -86,12 +86,12 @@ def mask_stream(
     candidate = _candidates(stream, windows, vocabulary)
     priority = _hashes("mask priority", seed, epoch, stream, windows)
     limit = _threshold(rate)
-    words = words_of(stream, windows)
-    if is_weighted(mask):
+    words = words_of(stream, windows) if mask.unit != "token" or is_weighted(mask) else None
+    if words is not None and is_weighted(mask):
         weight = weights_of(stream, windows, mask, words, listed)
         priority, limit = weigh(priority, weight), limit >> np.uint64(SHIFT)
         candidate &= weight > 0
-    if mask.unit != "token":
+    if words is not None and mask.unit != "token":
         first = words.first_place
         if mask.unit != "word":
             draws = _hashes("mask group length", seed, epoch, stream, windows, first)
