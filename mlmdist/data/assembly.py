@@ -9,7 +9,7 @@ from jaxtyping import Int64, UInt64
 from mlmdist.config import pretrain as config
 from mlmdist.data.batch import MicroBatch, StepBatch, Stream, filler, lay_out
 from mlmdist.data.masks import Masked, mask_stream, rate_at
-from mlmdist.data.mixture import Cells, Mixture
+from mlmdist.data.mixture import Cells, Mixture, joined
 from mlmdist.data.pairs import UNLABELLED, Spans, pair
 from mlmdist.data.reader import Reader, Windows
 from mlmdist.data.runs import pointers, ranges
@@ -32,14 +32,25 @@ class Assembler:
     listed: UInt64[np.ndarray, "listed"]
     """Keys of the words that `mask.word_list` names."""
 
-    def step(self, number: int, cells: Cells, num_micro_batches: int) -> StepBatch:
-        """Batch `number` of a rank: the rows of `cells`, dealt to micro-batches of like size."""
-        rows = int((cells.stop - cells.first).sum())
-        micro_batches = self._rows(number, cells, num_micro_batches) if rows else []
-        filled = [filler(self.vocabulary)] * (num_micro_batches - len(micro_batches))
+    def steps(
+        self, numbers: list[int], parts: list[Cells], num_micro_batches: list[int]
+    ) -> list[StepBatch]:
+        """Batches `numbers` of a rank: the rows of each of `parts`, dealt to its micro-batches.
+
+        All are made in one go: for so few rows as a batch has, NumPy's calls cost more than their
+        work.
+        """
+        counts = [int((cells.stop - cells.first).sum()) for cells in parts]
+        made = self._micro_batches(numbers, parts, counts, num_micro_batches)
+        return [
+            self._step(number, micro_batches, num)
+            for number, micro_batches, num in zip(numbers, made, num_micro_batches, strict=True)
+        ]
+
+    def _step(self, number: int, micro_batches: list[MicroBatch], num: int) -> StepBatch:
         return StepBatch(
             number=number,
-            micro_batches=micro_batches + filled,
+            micro_batches=micro_batches + [filler(self.vocabulary)] * (num - len(micro_batches)),
             num_labels=sum(len(micro.labels) for micro in micro_batches),
             num_pairs=sum(_num_labelled(micro.pair_labels) for micro in micro_batches),
             num_tokens=sum(len(micro.tokens) for micro in micro_batches),
@@ -61,11 +72,20 @@ class Assembler:
         starts = pointers(self.mixture.cell_rows(cells))[:-1]
         return windows, spans.take(ranges(starts + cells.first, cells.stop - cells.first))
 
-    def _rows(self, number: int, cells: Cells, num_micro_batches: int) -> list[MicroBatch]:
-        """Micro-batches of the rows meant in `cells`; empty ones are left out."""
-        windows, kept = self.rows(cells)
-        dealt, bounds = deal(kept.lengths, num_micro_batches)
-        kept = kept.take(dealt)
+    def _micro_batches(
+        self, numbers: list[int], parts: list[Cells], counts: list[int], hands: list[int]
+    ) -> list[list[MicroBatch]]:
+        """Micro-batches of each batch's rows; empty ones are left out."""
+        if not sum(counts):
+            return [[] for _ in numbers]
+        windows, kept = self.rows(joined(parts))
+        firsts = pointers(np.array(counts))
+        dealt = [
+            deal(kept.lengths[first:stop], num)
+            for (first, stop), num in zip(pairwise(firsts.tolist()), hands, strict=True)
+        ]
+        order = [first + rows for first, (rows, _) in zip(firsts, dealt, strict=False)]
+        kept = kept.take(np.concatenate(order))
         stream = lay_out(windows, kept, self.vocabulary)
         masked = mask_stream(
             stream,
@@ -73,13 +93,16 @@ class Assembler:
             self.mask,
             self.vocabulary,
             seed=self.seed,
-            rate=rate_at(self.mask, number),
+            rate=np.repeat([rate_at(self.mask, number) for number in numbers], counts),
             listed=self.listed,
         )
         return [
-            _cut(stream, masked, kept, windows, first, stop)
-            for first, stop in pairwise(bounds.tolist())
-            if first < stop
+            [
+                _cut(stream, masked, kept, windows, first, stop)
+                for first, stop in pairwise((begin + bounds).tolist())
+                if first < stop
+            ]
+            for begin, (_, bounds) in zip(firsts, dealt, strict=False)
         ]
 
 

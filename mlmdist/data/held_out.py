@@ -62,4 +62,4 @@ class HeldOut:
             rows = min(self.global_batch, self.num_windows - first)
             mine = share(batch_cells(mixture, first, rows), self.rank, self.world_size)
             micro_batches = num_micro_batches(rows, self.micro_batch, self.world_size)
-            yield self.assembler.step(number, mine, micro_batches)
+            yield from self.assembler.steps([number], [mine], [micro_batches])

@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 
 MIN_LABELLED_SHARE = 0.2
 CHECKED_ROWS = 1024
+ROWS_AT_ONCE = 2048  # a rank makes so many at a time, whatever a batch holds
 GLOBAL_BLOCKS = 256  # blocks held where rows come from anywhere
 
 
@@ -113,10 +114,22 @@ class Loader:
 
     def batch(self, number: int) -> StepBatch:
         """The part of batch `number` that is this rank's, made here and now."""
-        mine = share(self.cells(number), self.rank, self.world_size)
-        rows = self.batch_size.rows(number)
-        micro_batches = num_micro_batches(rows, self.micro_batch, self.world_size)
-        return self.assembler.step(number, mine, micro_batches)
+        return self._make([number])[0]
+
+    def batches(self, numbers: range) -> Iterator[StepBatch]:
+        """The parts of these batches, made some at a time: one at first, soon as many as pay."""
+        done, size = 0, 1
+        while done < len(numbers):
+            yield from self._make(list(numbers[done : done + size]))
+            done += size
+            rows = -(-self.batch_size.rows(numbers[min(done, len(numbers) - 1)]) // self.world_size)
+            size = min(2 * size, max(1, ROWS_AT_ONCE // rows))
+
+    def _make(self, numbers: list[int]) -> list[StepBatch]:
+        sizes = [self.batch_size.rows(number) for number in numbers]
+        mine = [share(self.cells(number), self.rank, self.world_size) for number in numbers]
+        hands = [num_micro_batches(rows, self.micro_batch, self.world_size) for rows in sizes]
+        return self.assembler.steps(numbers, mine, hands)
 
     def cells(self, number: int) -> Cells:
         """The cells of batch `number`, sorted by lane; raises DataError if they are not known."""
@@ -152,7 +165,7 @@ class Loader:
     def _steps(self) -> Iterator[StepBatch]:
         numbers = range(self.position.batch, self.num_batches)
         if not self.num_workers:
-            return map(self.batch, numbers)
+            return self.batches(numbers)
         folders = tuple(one.folder for one in self.assembler.reader.shard_sets)
         return iter(Workers(Task(self.arguments, folders, numbers), self.num_workers))
 

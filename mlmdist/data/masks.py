@@ -58,7 +58,9 @@ def mean_rate(mask: config.Mask, num_batches: int) -> float:
     return total / num_batches / MILLION
 
 
-def num_targets(lengths: Int64[np.ndarray, "rows"], rate: int) -> Int64[np.ndarray, "rows"]:
+def num_targets(
+    lengths: Int64[np.ndarray, "rows"], rate: int | Int64[np.ndarray, "rows"]
+) -> Int64[np.ndarray, "rows"]:
     """Tokens to predict in rows of these lengths: rate * length, halves rounded up, at least 1.
 
     `rate` is in millionths; [CLS] and [SEP] count in a length, as in Google's BERT.
@@ -73,7 +75,7 @@ def mask_stream(
     vocabulary: Vocabulary,
     *,
     seed: int,
-    rate: int,
+    rate: int | Int64[np.ndarray, "rows"],
     listed: UInt64[np.ndarray, "listed"] = NO_WORDS,
 ) -> Masked:
     """Choose the places to predict, `rate` millionths of each row's tokens, and replace them.
@@ -85,7 +87,8 @@ def mask_stream(
     epoch = windows.keys(static=mask.static)
     candidate = _candidates(stream, windows, vocabulary)
     priority = _hashes("mask priority", seed, epoch, stream, windows)
-    limit = _threshold(rate)
+    rates = np.broadcast_to(np.int64(rate), len(stream.ptr) - 1)
+    limit = np.zeros(0, dtype=np.uint64) if mask.exact else _thresholds(stream, rates)
     words = words_of(stream, windows) if mask.unit != "token" or is_weighted(mask) else None
     if words is not None and is_weighted(mask):
         weight = weights_of(stream, windows, mask, words, listed)
@@ -96,9 +99,9 @@ def mask_stream(
         if mask.unit != "word":
             draws = _hashes("mask group length", seed, epoch, stream, windows, first)
             first = first[heads_of(stream, words, lengths_of(mask.unit, draws))]
-        chosen = _choose_words(stream, mask, words, candidate, priority[first], rate, limit)
+        chosen = _choose_words(stream, mask, words, candidate, priority[first], rates, limit)
     elif mask.exact:
-        chosen = _lowest(stream, np.where(candidate, priority, NEVER), rate)
+        chosen = _lowest(stream, np.where(candidate, priority, NEVER), rates)
     else:
         chosen = candidate & (priority < limit)
     index = np.flatnonzero(chosen)
@@ -145,15 +148,15 @@ def _hashes(
 
 
 def _lowest(
-    stream: Stream, priority: UInt64[np.ndarray, "total"], rate: int
+    stream: Stream, priority: UInt64[np.ndarray, "total"], rates: Int64[np.ndarray, "rows"]
 ) -> Bool[np.ndarray, "total"]:
-    """The places of the lowest priorities of each row, as many as its length and `rate` ask."""
+    """The places of the lowest priorities of each row, as many as its length and rate ask."""
     lengths = np.diff(stream.ptr)
     row = np.repeat(np.arange(len(lengths)), lengths)
     table = np.full((len(lengths), int(lengths.max())), NEVER)
     table[row, stream.positions] = priority
     table.sort(axis=1)
-    limit = table[np.arange(len(lengths)), num_targets(lengths, rate) - 1]
+    limit = table[np.arange(len(lengths)), num_targets(lengths, rates) - 1]
     return (priority <= limit[row]) & (priority != NEVER)
 
 
@@ -163,15 +166,15 @@ def _choose_words(
     words: Units,
     candidate: Bool[np.ndarray, "total"],
     priority: UInt64[np.ndarray, "units"],
-    rate: int,
-    limit: np.uint64,
+    rates: Int64[np.ndarray, "rows"],
+    limit: UInt64[np.ndarray, "limited"],
 ) -> Bool[np.ndarray, "total"]:
     """Whole words; words of one group follow each other, as they have its priority."""
     if mask.exact:
-        wanted = num_targets(np.diff(stream.ptr), rate)
+        wanted = num_targets(np.diff(stream.ptr), rates)
         taken = _walk(words, sizes(words, candidate), priority, wanted)
     else:
-        taken = priority < limit
+        taken = priority < limit[words.first_place]
     return candidate & np.append(taken, False)[words.of_place]
 
 
@@ -222,6 +225,8 @@ def _replacements(
     return np.where(share < mask_end, vocabulary.mask_id, unmasked)
 
 
-def _threshold(rate: int) -> np.uint64:
-    """The 64-bit number below which `rate` millionths of all hashes lie."""
-    return np.uint64((rate << 64) // MILLION)
+def _thresholds(stream: Stream, rates: Int64[np.ndarray, "rows"]) -> UInt64[np.ndarray, "total"]:
+    """At each place the 64-bit number below which its row's share of all hashes lies."""
+    known, which = np.unique(rates, return_inverse=True)
+    limits = np.array([(int(rate) << 64) // MILLION for rate in known], dtype=np.uint64)
+    return np.repeat(limits[which], np.diff(stream.ptr))

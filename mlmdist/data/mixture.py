@@ -12,7 +12,7 @@ one corpus the sequence is that corpus's order, row by row.
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from jaxtyping import Int64
@@ -44,6 +44,12 @@ class Cells:
         """These cells, in this order."""
         parts = (self.corpus, self.epoch, self.number, self.first, self.stop)
         return Cells(*(part[cells] for part in parts))
+
+
+def joined(parts: Sequence[Cells]) -> Cells:
+    """All these cells, end to end."""
+    names = [field.name for field in fields(Cells)]
+    return Cells(**{name: np.concatenate([getattr(one, name) for one in parts]) for name in names})
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,7 @@ def _batches(task: Task) -> Iterator[Any]:
     try:
         shards = tuple(ShardSet.open(folder) for folder in task.folders)
         loader = Loader(**task.arguments, shards=shards, checked=True)
-        for number in task.numbers:
-            yield loader.batch(number)
+        yield from loader.batches(task.numbers)
     except Exception as error:
         yield error
 

@@ -178,7 +178,7 @@ def speeds(corpus: Corpus, num_batches: int, rounds: int) -> dict[str, float]:
     shards = opened(corpus)
     slow = max(2, num_batches // 4)
     sides: dict[str, tuple[Callable[[], Iterator[Any]], int]] = {
-        "ours": (lambda: map(loader(shards, corpus).batch, itertools.count()), num_batches),
+        "ours": (lambda: loader(shards, corpus).batches(range(1 << 20)), num_batches),
         "webdataset samples": (lambda: theirs(corpus, windows_from_samples(corpus)), slow),
         "webdataset blocks": (lambda: theirs(corpus, windows_from_blocks(corpus)), slow),
     }
