@@ -11,6 +11,7 @@ behind its last window is told by BEFORE_GAP alone. Either all blocks of a set h
 
 import io
 import json
+import re
 import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -26,6 +27,11 @@ from mlmdist.errors import DataError
 
 ROWS_PER_BLOCK = 1024
 TAR_UNIT = 512
+HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00(..)\{'descr': '([<|][uib][1248])', 'fortran_order': False, "
+    rb"'shape': \((\d+),\), \} *\n",
+    re.DOTALL,
+)
 
 STARTS_ON_SENTENCE = 1
 ENDS_ON_SENTENCE = 2
@@ -188,11 +194,21 @@ def decode(data: bytes, where: str) -> Block:
     for name, start, end in tar_members(data, where):
         field = name.split(".")[1]
         if field != "json":
-            arrays[field] = np.lib.format.read_array(io.BytesIO(data[start:end]))
+            arrays[field] = _array(data, start, end)
     total = len(arrays["tokens"])
     packed = arrays.pop("word_start")
     bits = np.unpackbits(packed.astype(np.uint8), count=total, bitorder="little")
     return Block(word_start=bits.view(np.bool_), **arrays)  # pyright: ignore[reportArgumentType]
+
+
+def _array(data: bytes, start: int, end: int) -> NDArray[np.generic]:
+    """The array in an .npy member; its header in the usual form is read without Python's parser."""
+    head = HEADER.match(data, start, end)
+    if head is None:
+        return np.lib.format.read_array(io.BytesIO(data[start:end]))
+    kind, count = head[2].decode(), int(head[3])
+    first = start + 10 + int.from_bytes(head[1], "little")
+    return np.frombuffer(data, np.dtype(kind), count, first).copy()
 
 
 def broken_member(data: bytes, where: str) -> str:

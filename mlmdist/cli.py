@@ -20,6 +20,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_export(commands)
     _add_fill(commands)
+    _add_show(commands)
     _add_summary(commands)
     _add_track(commands)
     return parser
@@ -49,6 +50,15 @@ def _add_fill(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser.add_argument("text", metavar="TEXT", help='"The capital of France is [MASK]."')
     parser.add_argument("--top-k", type=int, default=5, help="answers a blank (default 5)")
     parser.set_defaults(run=_fill)
+
+
+def _add_show(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    text = "what a step of a run saw: its rows as text, masked and labelled"
+    parser = commands.add_parser("show", help=text, description=text)
+    parser.add_argument("folder", type=Path, metavar="RUN", help="run folder")
+    parser.add_argument("--step", type=int, required=True, metavar="N", help="step, from 1 on")
+    parser.add_argument("--row", type=int, metavar="R", help="one row of it, from 0 on")
+    parser.set_defaults(run=_show)
 
 
 def _add_summary(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -91,6 +101,13 @@ def _fill(options: argparse.Namespace) -> None:
             print(f"blank {number}")
         for answer in answers:
             print(f"{answer.score:.4f}  {answer.token_str:<16}  {answer.sequence}")
+
+
+def _show(options: argparse.Namespace) -> None:
+    from mlmdist.train.samples import show
+
+    for line in show(options.folder, options.step, options.row):
+        print(line)
 
 
 def _summary(options: argparse.Namespace) -> None:

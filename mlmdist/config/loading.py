@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mlmdist.errors import ConfigError
 
+HIDDEN_MARK = "="  # a part of a mistake's path that begins so is not the user's
+
 
 class Section(BaseModel):
     """A part of a config: frozen, unknown keys refused, each field with a docstring."""
@@ -135,11 +137,10 @@ def _element(place: list[Any], part: str, override: str) -> int:
 
 def _mistake(kind: type[BaseModel], detail: Any) -> str:
     """One mistake as `a.b: what is wrong (given: value)`."""
-    path = ".".join(str(part) for part in detail["loc"]) or "config"
+    location = tuple(p for p in detail["loc"] if not str(p).startswith(HIDDEN_MARK))
+    path = ".".join(map(str, location)) or "config"
     if detail["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(
-            str(detail["loc"][-1]), _fields_at(kind, detail["loc"]), 1
-        )
+        close = difflib.get_close_matches(str(location[-1]), _fields_at(kind, location), 1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         return f"{path}: unknown key{hint}"
     if detail["type"] == "missing":

@@ -1,14 +1,29 @@
 """What a pretraining run is: every value a user sets, with its default and its meaning."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Discriminator, Field, PositiveInt, Tag, model_validator
 
-from mlmdist.config.loading import Section
+from mlmdist.config.loading import HIDDEN_MARK, Section
 
 Share = Annotated[float, Field(ge=0, le=1)]
+Rate = Annotated[float, Field(gt=0, lt=1)]
+Weight = Annotated[float, Field(ge=0, le=1000)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]*$")]
+One, Several = TypeVar("One"), TypeVar("Several")
+
+
+def _form(value: Any) -> str:
+    return f"{HIDDEN_MARK}several" if isinstance(value, list | tuple) else f"{HIDDEN_MARK}one"
+
+
+OneOrSeveral = Annotated[
+    Annotated[One, Tag(f"{HIDDEN_MARK}one")] | Annotated[Several, Tag(f"{HIDDEN_MARK}several")],
+    Discriminator(_form),
+]
+"""A value or a list, told apart by its form, so that a mistake is told of that form alone."""
 FILE_SCHEMES = ("", "file", "sqlite")  # their paths may hold an @
 
 
@@ -26,14 +41,30 @@ class Order(Section):
     """Blocks whose windows are mixed with one another."""
 
 
+class TagWeight(Section):
+    """How often tokens with a tag are predicted."""
+
+    tag: Annotated[int, Field(ge=0, le=255)]
+    weight: Weight
+
+
 class Mask(Section):
     """Which tokens are predicted, and what stands in their place (mlmdist/data/masks.py)."""
 
-    rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
-    """Share of a row's tokens, specials counted, that is predicted."""
+    rate: Rate = 0.15
+    """Share of a row's tokens, specials counted, that is predicted; at first, if it changes."""
 
-    unit: Literal["token", "word"] = "token"
-    """What is chosen as a whole."""
+    final_rate: Rate | None = None
+    """Share in the end, for a rate that changes (0.3 to 0.15: Ankner et al. 2024)."""
+
+    final_rate_at: PositiveInt | None = None
+    """Number of the batch from which `final_rate` holds."""
+
+    rate_change: Literal["linear", "step"] = "linear"
+    """How the rate gets there: batch by batch, or all at once."""
+
+    unit: Literal["token", "word", "span", "ngram"] = "token"
+    """What is chosen as a whole: a span is 1 to 10 words, an n-gram 1 to 3."""
 
     mask_share: Share = 0.8
     """Share of the chosen tokens that becomes [MASK]."""
@@ -47,21 +78,54 @@ class Mask(Section):
     static: bool = False
     """True: the mask of epoch 0 in every epoch, for comparison."""
 
+    tag_weights: tuple[TagWeight, ...] = ()
+    """How often tokens of a tag are predicted, beside 1 for the others (mask_weights.py)."""
+
+    word_list: Path | None = None
+    """A text file, a word a line, for `word_weight`."""
+
+    word_weight: Weight = 1.0
+    """How often the listed words are predicted, beside 1 for the others."""
+
     @model_validator(mode="after")
     def _shares_fit(self) -> "Mask":
         if self.mask_share + self.random_share > 1:
             raise ValueError("mask_share + random_share must be at most 1")
         return self
 
+    @model_validator(mode="after")
+    def _change_is_whole(self) -> "Mask":
+        if (self.final_rate is None) != (self.final_rate_at is None):
+            raise ValueError("final_rate and final_rate_at go together; give both or neither")
+        return self
+
+
+class HeldOutSet(Section):
+    """A shard set evaluated on, among several."""
+
+    path: Path
+    """Its folder."""
+
+    name: Name = ""
+    """What its losses are called; default the folder's name."""
+
+
+class Corpus(HeldOutSet):
+    """A shard set trained on, among several."""
+
+    weight: Annotated[float, Field(gt=0)] = 1.0
+    """Its share of the rows, in proportion to the other weights (mlmdist/data/mixture.py)."""
+
 
 class Data(Section):
     """The shard sets and how rows are made of them."""
 
-    train: Path
-    """Shard set trained on: a folder with manifest.json, written by `data_prep shards`."""
+    train: OneOrSeveral[Path, tuple[Corpus, ...]]
+    """Shard set trained on: a folder with manifest.json, written by `data_prep shards`; or a list
+    of corpora, each with `path`, `weight` and `name`."""
 
-    held_out: Path | None = None
-    """Shard set evaluated on."""
+    held_out: OneOrSeveral[Path, tuple[HeldOutSet, ...]] | None = None
+    """Shard set evaluated on; or a list, each with `path` and `name`: losses for each by name."""
 
     tokenizer: Path
     """Tokenizer folder, written by `data_prep tokenizer`; must be the one the shards name."""
@@ -73,7 +137,47 @@ class Data(Section):
     mask: Mask = Mask()
 
     prefetch_batches: PositiveInt = 4
-    """Batches made ahead by a thread while the model computes."""
+    """Batches made ahead while the model computes."""
+
+    workers: Annotated[int, Field(ge=0)] = 0
+    """Processes a rank that make batches; 0: a thread of the trainer does. The same batches."""
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> "Data":
+        for field, listed in (("train", self.corpora), ("held_out", self.held_out_sets)):
+            names = [one.name for one in listed]
+            twice = [name for name in names if names.count(name) > 1]
+            if twice:
+                raise ValueError(
+                    f"{field}: two are named {twice[0]!r}; give each a name of its own"
+                )
+            if not names and getattr(self, field) is not None:
+                raise ValueError(f"{field}: an empty list; give at least one shard set")
+        return self
+
+    @property
+    def corpora(self) -> tuple[Corpus, ...]:
+        """The shard sets trained on, each with a name."""
+        if isinstance(self.train, Path):
+            return (Corpus(path=self.train, name=_named(self.train)),)
+        return tuple(
+            one.model_copy(update={"name": one.name or _named(one.path)}) for one in self.train
+        )
+
+    @property
+    def held_out_sets(self) -> tuple[HeldOutSet, ...]:
+        """The shard sets evaluated on, each with a name."""
+        if self.held_out is None or isinstance(self.held_out, Path):
+            folders = [] if self.held_out is None else [self.held_out]
+            return tuple(HeldOutSet(path=path, name=_named(path)) for path in folders)
+        return tuple(
+            one.model_copy(update={"name": one.name or _named(one.path)}) for one in self.held_out
+        )
+
+
+def _named(folder: Path) -> str:
+    """A folder's name, as the name of a corpus."""
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in folder.name) or "corpus"
 
 
 class Model(Section):

@@ -4,41 +4,53 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Int64, UInt64
 
 from mlmdist.config import pretrain as config
 from mlmdist.data.batch import MicroBatch, StepBatch, Stream, filler, lay_out
 from mlmdist.data.masks import Masked, mask_stream, rate_at
-from mlmdist.data.order import CELL_ROWS, Order
+from mlmdist.data.mixture import Cells, Mixture, joined
 from mlmdist.data.pairs import UNLABELLED, Spans, pair
 from mlmdist.data.reader import Reader, Windows
 from mlmdist.data.runs import pointers, ranges
-from mlmdist.data.sequence import Cells
-from mlmdist.shards import ShardSet
-from mlmdist.tokenizer import NUM_SPECIAL_POSITIONS, Vocabulary
+from mlmdist.tokenizer import Vocabulary
 
 
 @dataclass(frozen=True)
 class Assembler:
-    """What makes rows of one corpus; `seed` is that of pairs and masks."""
+    """What makes rows of a mixture of corpora; `seed` is that of pairs and masks."""
 
-    shards: ShardSet
-    order: Order
+    mixture: Mixture
     reader: Reader
+    capacities: Int64[np.ndarray, "corpora"]
+    """The most tokens of a row of each corpus, without special ones."""
+
     vocabulary: Vocabulary
     data: config.Data
     mask: config.Mask
     seed: int
+    listed: UInt64[np.ndarray, "listed"]
+    """Keys of the words that `mask.word_list` names."""
 
-    def step(self, number: int, cells: Cells, num_micro_batches: int) -> StepBatch:
-        """Batch `number` of a rank, from the rows of `cells`, near-equally cut."""
-        rows = int((cells.stop - cells.first).sum())
-        bounds = [part * rows // num_micro_batches for part in range(num_micro_batches + 1)]
-        micro_batches = self._rows(number, cells, bounds) if rows else []
-        filled = [filler(self.vocabulary)] * (num_micro_batches - len(micro_batches))
+    def steps(
+        self, numbers: list[int], parts: list[Cells], num_micro_batches: list[int]
+    ) -> list[StepBatch]:
+        """Batches `numbers` of a rank: the rows of each of `parts`, dealt to its micro-batches.
+
+        All are made in one go: for so few rows as a batch has, NumPy's calls cost more than their
+        work.
+        """
+        counts = [int((cells.stop - cells.first).sum()) for cells in parts]
+        made = self._micro_batches(numbers, parts, counts, num_micro_batches)
+        return [
+            self._step(number, micro_batches, num)
+            for number, micro_batches, num in zip(numbers, made, num_micro_batches, strict=True)
+        ]
+
+    def _step(self, number: int, micro_batches: list[MicroBatch], num: int) -> StepBatch:
         return StepBatch(
             number=number,
-            micro_batches=micro_batches + filled,
+            micro_batches=micro_batches + [filler(self.vocabulary)] * (num - len(micro_batches)),
             num_labels=sum(len(micro.labels) for micro in micro_batches),
             num_pairs=sum(_num_labelled(micro.pair_labels) for micro in micro_batches),
             num_tokens=sum(len(micro.tokens) for micro in micro_batches),
@@ -46,19 +58,34 @@ class Assembler:
 
     def pairs(self, cells: Cells) -> tuple[Windows, Spans]:
         """The windows of whole cells and what rows are made of them."""
-        sizes = self.order.cell_rows(cells.number)
-        blocks, rows = self._places(cells, sizes)
+        sizes = self.mixture.cell_rows(cells)
+        blocks, rows = self.mixture.places(cells, sizes)
         windows = self.reader.windows(
             np.repeat(cells.corpus, sizes), blocks, rows, np.repeat(cells.epoch, sizes)
         )
-        capacity = self.shards.manifest.max_seq_len - NUM_SPECIAL_POSITIONS
+        capacity = np.repeat(self.capacities[cells.corpus], sizes)
         return windows, pair(self.data.pair, windows, pointers(sizes), self.seed, capacity)
 
-    def _rows(self, number: int, cells: Cells, bounds: list[int]) -> list[MicroBatch]:
-        """Micro-batches of the rows [bounds[i], bounds[i + 1]); empty ones are left out."""
+    def rows(self, cells: Cells) -> tuple[Windows, Spans]:
+        """The windows of whole cells, and the rows that are meant of them."""
         windows, spans = self.pairs(cells)
-        starts = pointers(self.order.cell_rows(cells.number))[:-1]
-        kept = spans.take(ranges(starts + cells.first, cells.stop - cells.first))
+        starts = pointers(self.mixture.cell_rows(cells))[:-1]
+        return windows, spans.take(ranges(starts + cells.first, cells.stop - cells.first))
+
+    def _micro_batches(
+        self, numbers: list[int], parts: list[Cells], counts: list[int], hands: list[int]
+    ) -> list[list[MicroBatch]]:
+        """Micro-batches of each batch's rows; empty ones are left out."""
+        if not sum(counts):
+            return [[] for _ in numbers]
+        windows, kept = self.rows(joined(parts))
+        firsts = pointers(np.array(counts))
+        dealt = [
+            deal(kept.lengths[first:stop], num)
+            for (first, stop), num in zip(pairwise(firsts.tolist()), hands, strict=True)
+        ]
+        order = [first + rows for first, (rows, _) in zip(firsts, dealt, strict=False)]
+        kept = kept.take(np.concatenate(order))
         stream = lay_out(windows, kept, self.vocabulary)
         masked = mask_stream(
             stream,
@@ -66,25 +93,33 @@ class Assembler:
             self.mask,
             self.vocabulary,
             seed=self.seed,
-            rate=rate_at(self.mask, number),
+            rate=np.repeat([rate_at(self.mask, number) for number in numbers], counts),
+            listed=self.listed,
         )
         return [
-            _cut(stream, masked, kept, windows, first, stop)
-            for first, stop in pairwise(bounds)
-            if first < stop
+            [
+                _cut(stream, masked, kept, windows, first, stop)
+                for first, stop in pairwise((begin + bounds).tolist())
+                if first < stop
+            ]
+            for begin, (_, bounds) in zip(firsts, dealt, strict=False)
         ]
 
-    def _places(
-        self, cells: Cells, sizes: Int64[np.ndarray, "cells"]
-    ) -> tuple[Int64[np.ndarray, "rows"], Int64[np.ndarray, "rows"]]:
-        """(block, row in the block) of every row of the cells."""
-        positions = ranges(cells.number * CELL_ROWS, sizes).astype(np.uint64)
-        epoch = np.repeat(cells.epoch, sizes)
-        blocks, rows = np.zeros((2, len(positions)), dtype=np.int64)
-        for one in np.unique(cells.epoch).tolist():
-            here = epoch == one
-            blocks[here], rows[here] = self.order.windows(one, positions[here])
-        return blocks, rows
+
+def deal(
+    lengths: Int64[np.ndarray, "rows"], num_hands: int
+) -> tuple[Int64[np.ndarray, "rows"], Int64[np.ndarray, "hands_plus_1"]]:
+    """Rows in a new order, and where each of the hands they are dealt to begins in it.
+
+    Longest first, to and fro, so that hands have near-equal counts and near-equal tokens; a hand
+    keeps its rows in the order in which they came. Losses are sums, so that none depends on it.
+    """
+    place = np.arange(len(lengths))
+    turn, hand = np.divmod(place, num_hands)
+    hand = np.where(turn % 2, num_hands - 1 - hand, hand)
+    longest_first = np.argsort(-lengths, kind="stable")
+    dealt = np.lexsort((longest_first, hand))
+    return longest_first[dealt], pointers(np.bincount(hand, minlength=num_hands))
 
 
 def _cut(

@@ -107,6 +107,35 @@ def lay_out(windows: Windows, spans: Spans, vocabulary: Vocabulary) -> Stream:
     )
 
 
+@dataclass(frozen=True)
+class Padded:
+    """A micro-batch as BERT's usual tensors: rows filled up with [PAD] to the longest."""
+
+    input_ids: Int64[np.ndarray, "rows longest"]
+    token_type_ids: Int64[np.ndarray, "rows longest"]
+    attention_mask: Int64[np.ndarray, "rows longest"]
+    labels: Int64[np.ndarray, "rows longest"]
+    """The original id where it is to be predicted, -100 elsewhere."""
+
+    next_sentence_label: Int64[np.ndarray, "rows"]
+
+
+def pad(batch: MicroBatch, pad_id: int, length: int | None = None) -> Padded:
+    """The rows side by side, filled up to `length` (default: the longest) as Hugging Face's."""
+    lengths = np.diff(batch.cu_lengths).astype(np.int64)
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    shape = (len(lengths), length or int(lengths.max()))
+    labels = np.full(len(batch.tokens), UNLABELLED)
+    labels[batch.masked_index] = batch.labels
+    ones = np.ones(len(batch.tokens), dtype=np.int64)
+    filled = [
+        np.full(shape, value) for value in (pad_id, 0, 0, UNLABELLED)
+    ]  # ids, segments, attention, labels
+    for table, values in zip(filled, (batch.tokens, batch.segments, ones, labels), strict=True):
+        table[row, batch.positions] = values
+    return Padded(*filled, next_sentence_label=batch.pair_labels)
+
+
 def filler(vocabulary: Vocabulary) -> MicroBatch:
     """One row [CLS] [SEP] of weight 0 without labels: for a rank that has no row left."""
     nothing = np.zeros(0, dtype=np.int64)

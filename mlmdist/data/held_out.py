@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from mlmdist.config import pretrain as config
 from mlmdist.data.batch import StepBatch
-from mlmdist.data.loader import assembler
+from mlmdist.data.loader import assembler, orders_of
+from mlmdist.data.mixture import Mixture
 from mlmdist.data.prefetch import Prefetcher
 from mlmdist.data.sequence import batch_cells, num_micro_batches, share
 from mlmdist.shards import ShardSet
@@ -34,28 +35,31 @@ class HeldOut:
         self.global_batch, self.micro_batch = global_batch, micro_batch
         self.rank, self.world_size = rank, world_size
         self.depth = data.prefetch_batches
+        order, sets = config.Order(), (shards,)
         self.assembler = assembler(
             data,
-            config.Order(),
+            order,
             config.Mask(),
-            shards,
+            sets,
+            Mixture(orders_of(order, sets, HELD_OUT_SEED)),
             vocabulary,
             seed=HELD_OUT_SEED,
-            world_size=world_size,
+            ranks=world_size,
         )
+        self.num_windows = shards.manifest.num_windows
 
     def __len__(self) -> int:
-        return -(-self.assembler.order.num_windows // self.global_batch)
+        return -(-self.num_windows // self.global_batch)
 
     def __iter__(self) -> Iterator[StepBatch]:
         with Prefetcher(self._steps(), self.depth) as steps:
             yield from steps
 
     def _steps(self) -> Iterator[StepBatch]:
-        order = self.assembler.order
+        mixture = self.assembler.mixture
         for number in range(len(self)):
-            cursor = number * self.global_batch
-            rows = min(self.global_batch, order.num_windows - cursor)
-            mine = share(batch_cells(order, cursor, rows), self.rank, self.world_size)
+            first = number * self.global_batch
+            rows = min(self.global_batch, self.num_windows - first)
+            mine = share(batch_cells(mixture, first, rows), self.rank, self.world_size)
             micro_batches = num_micro_batches(rows, self.micro_batch, self.world_size)
-            yield self.assembler.step(number, mine, micro_batches)
+            yield from self.assembler.steps([number], [mine], [micro_batches])

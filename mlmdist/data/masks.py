@@ -12,14 +12,16 @@ from jaxtyping import Bool, Int64, UInt64
 
 from mlmdist.config import pretrain as config
 from mlmdist.data.batch import Stream
+from mlmdist.data.mask_weights import NEVER, SHIFT, is_weighted, weigh, weights_of
 from mlmdist.data.reader import Windows
 from mlmdist.data.runs import pointers
+from mlmdist.data.units import Units, heads_of, lengths_of, sizes, words_of
 from mlmdist.rng import absorb_array, hash64
 from mlmdist.tokenizer import Vocabulary
 
 MASK_VERSION = 1
 MILLION = 1_000_000
-NEVER = np.uint64(0xFFFFFFFFFFFFFFFF)  # the priority of what may not be chosen
+NO_WORDS = np.zeros(0, dtype=np.uint64)
 
 
 @dataclass(frozen=True)
@@ -31,25 +33,34 @@ class Masked:
     labels: Int64[np.ndarray, "masked"]
 
 
-@dataclass(frozen=True)
-class Units:
-    """What is chosen as a whole: runs of places, each inside one segment of one row."""
+def rate_at(mask: config.Mask, batch_number: int) -> int:
+    """The share of tokens predicted in a batch, in millionths.
 
-    of_place: Int64[np.ndarray, "total"]
-    """Which unit each place is part of; -1 for special tokens."""
+    It goes from `rate` to `final_rate`, where there is one, which holds from batch `final_rate_at`
+    on: at once (`rate_change: step`), or in equal parts before that batch (`linear`).
+    """
+    first = round(mask.rate * MILLION)
+    if mask.final_rate is None or mask.final_rate_at is None:
+        return first
+    last = round(mask.final_rate * MILLION)
+    if batch_number >= mask.final_rate_at:
+        return last
+    if mask.rate_change == "step":
+        return first
+    return first + (last - first) * batch_number // mask.final_rate_at
 
-    first_place: Int64[np.ndarray, "units"]
-    row: Int64[np.ndarray, "units"]
-    size: Int64[np.ndarray, "units"]
-    """Places of the unit that may be chosen."""
+
+def mean_rate(mask: config.Mask, num_batches: int) -> float:
+    """The share of tokens predicted over all of `num_batches` batches."""
+    changing = min(num_batches, mask.final_rate_at or 0)
+    ends = rate_at(mask, 0), rate_at(mask, max(0, changing - 1)), rate_at(mask, changing)
+    total = (ends[0] + ends[1]) / 2 * changing + ends[2] * (num_batches - changing)
+    return total / num_batches / MILLION
 
 
-def rate_at(mask: config.Mask, batch_number: int) -> int:  # noqa: ARG001 (a fixed rate, for now)
-    """The share of tokens predicted in a batch, in millionths."""
-    return round(mask.rate * MILLION)
-
-
-def num_targets(lengths: Int64[np.ndarray, "rows"], rate: int) -> Int64[np.ndarray, "rows"]:
+def num_targets(
+    lengths: Int64[np.ndarray, "rows"], rate: int | Int64[np.ndarray, "rows"]
+) -> Int64[np.ndarray, "rows"]:
     """Tokens to predict in rows of these lengths: rate * length, halves rounded up, at least 1.
 
     `rate` is in millionths; [CLS] and [SEP] count in a length, as in Google's BERT.
@@ -64,22 +75,35 @@ def mask_stream(
     vocabulary: Vocabulary,
     *,
     seed: int,
-    rate: int,
+    rate: int | Int64[np.ndarray, "rows"],
+    listed: UInt64[np.ndarray, "listed"] = NO_WORDS,
 ) -> Masked:
     """Choose the places to predict, `rate` millionths of each row's tokens, and replace them.
 
     Special tokens, [UNK] and the repeated head of a window are never chosen. A row gets at most
-    `num_targets` of them, with `unit: token` exactly so many if it has them.
+    `num_targets` of them, with `unit: token` exactly so many if it has them. `listed` are the
+    `word_keys` of the words that `mask.word_weight` is for.
     """
-    epoch = windows.epoch * np.uint64(not mask.static)
+    epoch = windows.keys(static=mask.static)
     candidate = _candidates(stream, windows, vocabulary)
     priority = _hashes("mask priority", seed, epoch, stream, windows)
-    if mask.unit == "word":
-        chosen = _choose_words(stream, windows, mask, candidate, priority, rate)
+    rates = np.broadcast_to(np.int64(rate), len(stream.ptr) - 1)
+    limit = np.zeros(0, dtype=np.uint64) if mask.exact else _thresholds(stream, rates)
+    words = words_of(stream, windows) if mask.unit != "token" or is_weighted(mask) else None
+    if words is not None and is_weighted(mask):
+        weight = weights_of(stream, windows, mask, words, listed)
+        priority, limit = weigh(priority, weight), limit >> np.uint64(SHIFT)
+        candidate &= weight > 0
+    if words is not None and mask.unit != "token":
+        first = words.first_place
+        if mask.unit != "word":
+            draws = _hashes("mask group length", seed, epoch, stream, windows, first)
+            first = first[heads_of(stream, words, lengths_of(mask.unit, draws))]
+        chosen = _choose_words(stream, mask, words, candidate, priority[first], rates, limit)
     elif mask.exact:
-        chosen = _lowest(stream, np.where(candidate, priority, NEVER), rate)
+        chosen = _lowest(stream, np.where(candidate, priority, NEVER), rates)
     else:
-        chosen = candidate & (priority < _threshold(rate))
+        chosen = candidate & (priority < limit)
     index = np.flatnonzero(chosen)
     hashes = _hashes("mask replacement", seed, epoch, stream, windows, index)
     tokens = stream.tokens.copy()
@@ -124,68 +148,59 @@ def _hashes(
 
 
 def _lowest(
-    stream: Stream, priority: UInt64[np.ndarray, "total"], rate: int
+    stream: Stream, priority: UInt64[np.ndarray, "total"], rates: Int64[np.ndarray, "rows"]
 ) -> Bool[np.ndarray, "total"]:
-    """The places of the lowest priorities of each row, as many as its length and `rate` ask."""
+    """The places of the lowest priorities of each row, as many as its length and rate ask."""
     lengths = np.diff(stream.ptr)
     row = np.repeat(np.arange(len(lengths)), lengths)
     table = np.full((len(lengths), int(lengths.max())), NEVER)
     table[row, stream.positions] = priority
     table.sort(axis=1)
-    limit = table[np.arange(len(lengths)), num_targets(lengths, rate) - 1]
+    limit = table[np.arange(len(lengths)), num_targets(lengths, rates) - 1]
     return (priority <= limit[row]) & (priority != NEVER)
 
 
 def _choose_words(
     stream: Stream,
-    windows: Windows,
     mask: config.Mask,
+    words: Units,
     candidate: Bool[np.ndarray, "total"],
-    priority: UInt64[np.ndarray, "total"],
-    rate: int,
+    priority: UInt64[np.ndarray, "units"],
+    rates: Int64[np.ndarray, "rows"],
+    limit: UInt64[np.ndarray, "limited"],
 ) -> Bool[np.ndarray, "total"]:
-    """Whole words; a word has the priority of its first token."""
-    units = _words(stream, windows, candidate)
-    unit_priority = priority[units.first_place]
+    """Whole words; words of one group follow each other, as they have its priority."""
     if mask.exact:
-        taken = _walk(units, unit_priority, num_targets(np.diff(stream.ptr), rate))
+        wanted = num_targets(np.diff(stream.ptr), rates)
+        taken = _walk(words, sizes(words, candidate), priority, wanted)
     else:
-        taken = unit_priority < _threshold(rate)
-    return candidate & np.append(taken, False)[units.of_place]
-
-
-def _words(stream: Stream, windows: Windows, candidate: Bool[np.ndarray, "total"]) -> Units:
-    """The words of the stream; a segment's first token starts one in any case."""
-    ordinary = stream.source >= 0
-    starts = ordinary & windows.word_start[stream.source]
-    starts[stream.first_places] = True
-    first_place = np.flatnonzero(starts)
-    of_place = np.where(ordinary, np.cumsum(starts) - 1, -1)
-    return Units(
-        of_place=of_place,
-        first_place=first_place,
-        row=np.searchsorted(stream.ptr, first_place, "right") - 1,
-        size=np.bincount(of_place[candidate], minlength=len(first_place)),
-    )
+        taken = priority < limit[words.first_place]
+    return candidate & np.append(taken, False)[words.of_place]
 
 
 def _walk(
-    units: Units, priority: UInt64[np.ndarray, "units"], wanted: Int64[np.ndarray, "rows"]
+    units: Units,
+    sizes: Int64[np.ndarray, "units"],
+    priority: UInt64[np.ndarray, "units"],
+    wanted: Int64[np.ndarray, "rows"],
 ) -> Bool[np.ndarray, "units"]:
-    """Per row, take units by ascending priority, passing over those that no longer fit."""
+    """Per row, take units by ascending priority, passing over those that no longer fit.
+
+    Units of one priority come in the order in which they stand.
+    """
     counts = np.bincount(units.row, minlength=len(wanted))
     column = np.arange(len(units.row)) - pointers(counts)[units.row]
     table = np.full((len(wanted), int(counts.max())), NEVER)
     table[units.row, column] = priority
     order = table.argsort(axis=1, kind="stable")
-    sizes = np.zeros(table.shape, dtype=np.int64)
-    sizes[units.row, column] = units.size
-    sizes = np.take_along_axis(sizes, order, axis=1)
+    widths = np.zeros(table.shape, dtype=np.int64)
+    widths[units.row, column] = sizes
+    widths = np.take_along_axis(widths, order, axis=1)
     fits = np.zeros(table.shape, dtype=np.bool_)
     left = wanted.copy()
     for step in range(table.shape[1]):
-        fits[:, step] = (sizes[:, step] > 0) & (sizes[:, step] <= left)
-        left -= np.where(fits[:, step], sizes[:, step], 0)
+        fits[:, step] = (widths[:, step] > 0) & (widths[:, step] <= left)
+        left -= np.where(fits[:, step], widths[:, step], 0)
         if not left.any():
             break
     taken = np.zeros_like(fits)
@@ -210,6 +225,8 @@ def _replacements(
     return np.where(share < mask_end, vocabulary.mask_id, unmasked)
 
 
-def _threshold(rate: int) -> np.uint64:
-    """The 64-bit number below which `rate` millionths of all hashes lie."""
-    return np.uint64((rate << 64) // MILLION)
+def _thresholds(stream: Stream, rates: Int64[np.ndarray, "rows"]) -> UInt64[np.ndarray, "total"]:
+    """At each place the 64-bit number below which its row's share of all hashes lies."""
+    known, which = np.unique(rates, return_inverse=True)
+    limits = np.array([(int(rate) << 64) // MILLION for rate in known], dtype=np.uint64)
+    return np.repeat(limits[which], np.diff(stream.ptr))

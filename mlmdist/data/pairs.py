@@ -37,6 +37,11 @@ class Spans:
     labels: Int64[np.ndarray, "rows"]
     """0 true continuation or in order, 1 not, -100 no label."""
 
+    @property
+    def lengths(self) -> Int64[np.ndarray, "rows"]:
+        """Tokens of each row, without special ones."""
+        return self.first_stop - self.first_start + self.second_stop - self.second_start
+
     def take(self, rows: Int64[np.ndarray, "taken"]) -> "Spans":
         """These rows, in this order."""
         return Spans(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
@@ -58,18 +63,19 @@ def pair(
     windows: Windows,
     cell_ptr: Int64[np.ndarray, "cells_plus_1"],
     seed: int,
-    capacity: int,
+    capacity: int | Int64[np.ndarray, "windows"],
 ) -> Spans:
     """One row per window; row r begins with the text of window r (or, for `sop`, may end with it).
 
     Cell c is windows `cell_ptr[c]` to `cell_ptr[c + 1]`, at most 16 of one corpus and epoch.
-    `capacity` is the most tokens of A and B together, `max_seq_len - 3`.
+    `capacity` is the most tokens of A and B together, `max_seq_len - 3` of the window's corpus.
     """
     if kind == "none":
         return _uncut(windows)
     if kind == "sop":
         return _sentence_order(windows, seed)
-    return _next_sentence(windows, cell_ptr, seed, capacity)
+    most = np.broadcast_to(np.int64(capacity), windows.lengths.shape)
+    return _next_sentence(windows, cell_ptr, seed, most)
 
 
 def _uncut(windows: Windows) -> Spans:
@@ -98,7 +104,10 @@ def _sentence_order(windows: Windows, seed: int) -> Spans:
 
 
 def _next_sentence(
-    windows: Windows, cell_ptr: Int64[np.ndarray, "cells_plus_1"], seed: int, capacity: int
+    windows: Windows,
+    cell_ptr: Int64[np.ndarray, "cells_plus_1"],
+    seed: int,
+    capacity: Int64[np.ndarray, "windows"],
 ) -> Spans:
     """Matched rows, swapped or not by a coin a match; the others cut anywhere, unlabelled."""
     lengths, rows = windows.lengths, np.arange(len(windows.lengths))
@@ -126,7 +135,7 @@ def _match(
     cuts: Cuts,
     cell_ptr: Int64[np.ndarray, "cells_plus_1"],
     seed: int,
-    capacity: int,
+    capacity: Int64[np.ndarray, "windows"],
 ) -> tuple[Int64[np.ndarray, "windows"], Int64[np.ndarray, "windows"]]:
     """(partner or -1, cut) of each window: rows r and r ^ d of a cell, for d ascending.
 
@@ -146,7 +155,7 @@ def _match(
         if free.any():
             keys = _match_keys(states, windows, low[free], high[free])
             low, high, low_cut, high_cut = _fitting_cuts(
-                windows, cuts, low[free], high[free], keys, capacity
+                windows, cuts, low[free], high[free], keys, capacity[low[free]]
             )
             partner[low], partner[high] = high, low
             cut[low], cut[high] = low_cut, high_cut
@@ -159,7 +168,7 @@ def _fitting_cuts(
     low: Int64[np.ndarray, "pairs"],
     high: Int64[np.ndarray, "pairs"],
     keys: UInt64[np.ndarray, "pairs"],
-    capacity: int,
+    capacity: Int64[np.ndarray, "pairs"],
 ) -> tuple[Int64[np.ndarray, "fitting"], ...]:
     """(low, high, cut of low, cut of high) of the pairs with cuts that fit, picked by `keys`.
 
@@ -244,7 +253,7 @@ def _cell_grid(cell_ptr: Int64[np.ndarray, "cells_plus_1"]) -> Int64[np.ndarray,
 
 
 def _window_keys(purpose: str, seed: int, windows: Windows) -> UInt64[np.ndarray, "windows"]:
-    state = absorb_array(hash64(purpose, seed), windows.epoch)
+    state = absorb_array(hash64(purpose, seed), windows.keys())
     return absorb_array(absorb_array(state, windows.document_id), windows.window_number)
 
 

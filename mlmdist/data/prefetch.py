@@ -60,6 +60,8 @@ class Prefetcher(Generic[Item]):
                     return
         except BaseException as error:  # the consumer raises it
             end = _End(error)
+        finally:
+            getattr(self.source, "close", _nothing)()  # a generator has something to put away
         self._put(end)
 
     def _get(self) -> "Item | _End":
@@ -77,6 +79,10 @@ class Prefetcher(Generic[Item]):
             except queue.Full:
                 continue
             return
+
+
+def _nothing() -> None:
+    pass
 
 
 class _End:

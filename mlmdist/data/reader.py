@@ -5,15 +5,15 @@ is read again its checksum is checked again on the bytes served (law S2).
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Int64, UInt64
-from numpy.typing import NDArray
+from jaxtyping import Bool, Int64, UInt8, UInt64
 
-from mlmdist.blocks import Block
-from mlmdist.data.runs import pointers
+from mlmdist.blocks import Block, concatenate, take
 from mlmdist.shards import ShardSet
+
+EPOCH_BITS = 48
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,13 @@ class Windows:
     corpus: UInt64[np.ndarray, "windows"]
     epoch: UInt64[np.ndarray, "windows"]
     """Epoch of the window's corpus in which it is read."""
+
+    tag: UInt8[np.ndarray, "total"] | None = None
+    """A tag a token; None where no block has tags, 0 where this one has none."""
+
+    def keys(self, *, static: bool = False) -> UInt64[np.ndarray, "windows"]:
+        """(corpus, epoch) as one number, the epoch itself in corpus 0; `static` reads epoch 0."""
+        return self.corpus << np.uint64(EPOCH_BITS) | self.epoch * np.uint64(not static)
 
     @property
     def lengths(self) -> Int64[np.ndarray, "windows"]:
@@ -79,35 +86,45 @@ class Reader:
         Each block in question is read at most once, however few are held.
         """
         order = np.lexsort((blocks, corpus))
-        listed = zip(*(part[order].tolist() for part in (corpus, blocks, rows)), strict=True)
-        found = [_row(self.block(one, number), row) for one, number, row in listed]
-        parts = [found[place] for place in np.argsort(order).tolist()]
-        tokens, words, sentences, documents, numbers, repeated = zip(*parts, strict=True)
-        return Windows(
-            tokens=np.concatenate(tokens).astype(np.int64),
-            ptr=pointers(np.array([len(part) for part in tokens])),
-            word_start=np.concatenate(words),
-            sentence_start=np.concatenate(sentences).astype(np.int64),
-            sentence_ptr=pointers(np.array([len(part) for part in sentences])),
-            repeated=np.array(repeated, dtype=np.int64),
-            document_id=np.array(documents, dtype=np.uint64),
-            window_number=np.array(numbers, dtype=np.uint64),
-            corpus=corpus.astype(np.uint64),
-            epoch=epoch.astype(np.uint64),
-        )
+        sorted_keys = np.stack([corpus[order], blocks[order]])
+        bounds = np.flatnonzero(np.diff(sorted_keys, axis=1, prepend=-1).any(axis=0))
+        parts = [
+            take(self.block(*sorted_keys[:, group[0]].tolist()), rows[order[group]])
+            for group in np.split(np.arange(len(order)), bounds[1:])
+        ]
+        return _in_order(concatenate(_with_tags(parts)), np.argsort(order), corpus, epoch)
 
 
-Row = tuple[NDArray[np.unsignedinteger], NDArray[np.bool_], NDArray[np.uint16], int, int, int]
-
-
-def _row(block: Block, row: int) -> Row:
-    """One window of a block: tokens, word starts, sentence starts, document, number, repeated."""
-    first, last = block.window_ptr[row], block.window_ptr[row + 1]
-    return (
-        block.tokens[first:last],
-        block.word_start[first:last],
-        block.sentence_start[block.sentence_ptr[row] : block.sentence_ptr[row + 1]],
-        int(block.document_id[row]),
-        int(block.window_number[row]),
-        int(block.repeated[row]),
+def _in_order(
+    block: Block,
+    places: Int64[np.ndarray, "n"],
+    corpus: Int64[np.ndarray, "n"],
+    epoch: Int64[np.ndarray, "n"],
+) -> Windows:
+    """The rows `places` of a block, with the corpus and epoch of each."""
+    found = take(block, places)
+    return Windows(
+        tokens=found.tokens.astype(np.int64),
+        ptr=found.window_ptr.astype(np.int64),
+        word_start=found.word_start,
+        sentence_start=found.sentence_start.astype(np.int64),
+        sentence_ptr=found.sentence_ptr.astype(np.int64),
+        repeated=found.repeated.astype(np.int64),
+        document_id=found.document_id,
+        window_number=found.window_number.astype(np.uint64),
+        corpus=corpus.astype(np.uint64),
+        epoch=epoch.astype(np.uint64),
+        tag=found.tag,
     )
+
+
+def _with_tags(blocks: list[Block]) -> list[Block]:
+    """The blocks as they are if all or none have tags; else those without get tag 0."""
+    if len({block.tag is None for block in blocks}) == 1:
+        return blocks
+    return [
+        replace(block, tag=np.zeros(len(block.tokens), dtype=np.uint8))
+        if block.tag is None
+        else block
+        for block in blocks
+    ]

@@ -43,7 +43,7 @@ def from_shards(data: Data, tokenizer: Tokenizer) -> list[str]:
 
     Where the run's shards are not at hand there are none, which is logged: `PROBES` are left.
     """
-    folder = data.held_out or data.train
+    folder = (data.held_out_sets or data.corpora)[0].path
     try:
         shards = ShardSet.open(folder)
         block = shards.read_block(0)

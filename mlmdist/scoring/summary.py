@@ -23,8 +23,9 @@ def summary(run: Path) -> str:
     """The run's summary, for a person; raises DataError if it has not logged anything yet."""
     trained = open_run(run)
     history = _history(run)
-    train = ShardSet.open(trained.config.data.train)
-    held_out = trained.config.data.held_out and ShardSet.open(trained.config.data.held_out)
+    data = trained.config.data
+    train = ShardSet.open(data.corpora[0].path)
+    held_out = ShardSet.open(data.held_out_sets[0].path) if data.held_out_sets else None
     rows = [*_data_rows(train, held_out), *_loss_rows(trained, history, train, held_out)]
     lines = [f"{run.resolve().name}: {trained.config.train.steps:,} steps", ""]
     lines += [f"  {name:<14}{text}" for name, text in rows]

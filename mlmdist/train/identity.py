@@ -31,10 +31,25 @@ def of_config(config: Pretrain) -> Identity:
     return {path: value for path, value in values.items() if _is_under(path, CONFIG_FIELDS)}
 
 
-def of_data(fingerprint: str, tokenizer_hash: str, versions: Mapping[str, int]) -> Identity:
-    """The data's part: contents, not paths, so that a shard set may move."""
+def of_data(
+    contents: Mapping[str, str],
+    parts: Mapping[str, int],
+    tokenizer_hash: str,
+    versions: Mapping[str, int],
+) -> Identity:
+    """The data's part: fingerprints by corpus, not paths, so that a shard set may move.
+
+    `data.train` is in every identity: the one fingerprint, or else the corpora with their parts of
+    the mixture, each having its fingerprint under `data.train.NAME`.
+    """
     named = {f"{name} version": number for name, number in versions.items()}
-    return {"data.train": fingerprint, "data.tokenizer": tokenizer_hash, **named}
+    if len(contents) == 1:
+        train: Identity = {"data.train": next(iter(contents.values()))}
+    else:
+        mixed = ", ".join(f"{name} {part}/{sum(parts.values())}" for name, part in parts.items())
+        train = {"data.train": mixed}
+        train |= {f"data.train.{name}": content for name, content in contents.items()}
+    return {**train, "data.tokenizer": tokenizer_hash, **named}
 
 
 def refuse_changes(

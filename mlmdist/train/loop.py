@@ -36,8 +36,8 @@ def fit(run: Run) -> None:
             step = run.state.advance(counts, skipped=result.skipped)
             run.meter.add(result, counts)
             if step == 1 or due(step, every.log, run):
-                run.sink.log(step, run.meter.read(rate, run.state.num_tokens))
-            if run.held_out is not None and due(step, every.evaluate, run):
+                run.sink.log(step, run.meter.read(rate, run.state.num_tokens) | run.progress())
+            if run.held_out and due(step, every.evaluate, run):
                 run.sink.log(step, evaluate(run.engine, run.held_out, config.data.pair))
                 run.meter.leave_out()
             if save_due(step, run, skipped=result.skipped):

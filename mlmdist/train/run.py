@@ -12,6 +12,7 @@ from mlmdist import dist
 from mlmdist.config.pretrain import Pretrain
 from mlmdist.data.held_out import HeldOut
 from mlmdist.data.loader import Loader
+from mlmdist.data.mask_weights import word_keys
 from mlmdist.data.sequence import Position
 from mlmdist.dist import Place
 from mlmdist.errors import Preempted
@@ -43,7 +44,7 @@ class Run:
     sources: Sources
     engine: Engine
     loader: Loader
-    held_out: HeldOut | None
+    held_out: dict[str, HeldOut]
     state: TrainState
     meter: Meter
     sink: Sink
@@ -69,6 +70,20 @@ class Run:
         self.saved_step = self.state.batch
         self.meter.leave_out()
         log.info("saved %s", path)
+
+    def progress(self) -> dict[str, float]:
+        """Epochs read of each corpus, by name where there are several; tokens of a mean row."""
+        rows = self.loader.batch_size.rows_before(self.state.batch)
+        lengths = {"train/tokens_per_row": self.state.num_tokens / rows}
+        return lengths | self._epochs()
+
+    def _epochs(self) -> dict[str, float]:
+        epochs = self.loader.epochs_after(self.state.batch - 1)
+        if len(epochs) == 1:
+            return {"train/epochs": epochs[0]}
+        return {
+            f"train/epochs/{name}": e for name, e in zip(self.sources.train, epochs, strict=True)
+        }
 
     def record(self, meter: list[list[float]]) -> Record:
         """What is to be saved besides the engine's files; `meter` are every rank's sums."""
@@ -185,7 +200,7 @@ def _loader(
 ) -> Loader:
     return Loader(
         config.data,
-        shards=sources.train,
+        shards=tuple(sources.train.values()),
         vocabulary=sources.tokenizer.vocabulary,
         seed=config.seed,
         global_batch=config.train.global_batch,
@@ -194,22 +209,24 @@ def _loader(
         world_size=here.world_size,
         position=position,
         num_batches=config.train.steps,
+        listed=word_keys(sources.listed),
         alive=watchdog.alive,
     )
 
 
-def _held_out(config: Pretrain, here: Place, sources: Sources) -> HeldOut | None:
-    if sources.held_out is None:
-        return None
-    return HeldOut(
-        config.data,
-        shards=sources.held_out,
-        vocabulary=sources.tokenizer.vocabulary,
-        global_batch=config.train.global_batch,
-        micro_batch=config.train.micro_batch,
-        rank=here.rank,
-        world_size=here.world_size,
-    )
+def _held_out(config: Pretrain, here: Place, sources: Sources) -> dict[str, HeldOut]:
+    return {
+        name: HeldOut(
+            config.data,
+            shards=shards,
+            vocabulary=sources.tokenizer.vocabulary,
+            global_batch=config.train.global_batch,
+            micro_batch=config.train.micro_batch,
+            rank=here.rank,
+            world_size=here.world_size,
+        )
+        for name, shards in sources.held_out.items()
+    }
 
 
 def _sink(config: Pretrain, here: Place, sources: Sources, resume_step: int) -> Sink:
@@ -218,7 +235,7 @@ def _sink(config: Pretrain, here: Place, sources: Sources, resume_step: int) -> 
         config.tracking,
         parameters=config.model_dump(mode="json"),
         tags={
-            "data.train.fingerprint": sources.train.manifest.content_fingerprint,
+            "data.train.fingerprint": sources.fingerprint(),
             "data.tokenizer.hash": sources.tokenizer.hash,
             "git_commit": git_commit() or "",
             "world_size": str(here.world_size),

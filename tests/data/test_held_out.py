@@ -30,7 +30,7 @@ def make(folder, rank=0, world=1, *, batch=40, micro=8, **data) -> HeldOut:
 def log_of(folder, world: int, **settings):
     ranks = [make(folder, rank, world, **settings) for rank in range(world)]
     entries = [entry for rank in ranks for step in rank for entry in logged(step)]
-    return sorted(entries, key=lambda entry: entry[0])
+    return sorted(entries)
 
 
 @settings(max_examples=6)
@@ -52,7 +52,7 @@ def test_e1_every_pass_is_the_same_whatever_the_run_masks_and_orders(folder):
     held_out = make(
         folder, mask=config.Mask(rate=0.4, unit="word"), order=config.Order(kind="global", lanes=3)
     )
-    passes = [[entry for step in held_out for entry in logged(step)] for _ in range(2)]
+    passes = [sorted(entry for step in held_out for entry in logged(step)) for _ in range(2)]
     assert passes[0] == passes[1] == log_of(folder, 1)
 
 

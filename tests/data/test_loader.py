@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from mlmdist.config import pretrain as config
 from mlmdist.data.batch import MicroBatch, StepBatch
+from mlmdist.data.batch_size import BatchSize
 from mlmdist.data.loader import Loader
 from mlmdist.data.pairs import UNLABELLED
 from mlmdist.data.sequence import Position
@@ -36,17 +37,24 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
+Folders = Path | list[tuple[Path, int]]  # one shard set, or several with their weights
+
+
 def make(
-    folder: Path, *, batch: int = 48, micro: int = 8, rank: int = 0, world: int = 1, lanes: int = 1,
-    position: Position | None = None, num_batches: int = 10, seed: int = 3, **data,
+    folder: Folders, *, batch: int | BatchSize = 48, micro: int = 8, rank: int = 0, world: int = 1,
+    lanes: int = 1, position: Position | None = None, num_batches: int = 10, seed: int = 3, **data,
 ) -> Loader:  # fmt: skip
+    train = folder if isinstance(folder, Path) else tuple(
+        config.Corpus(path=path, weight=weight, name=str(number))
+        for number, (path, weight) in enumerate(folder)
+    )  # fmt: skip
     section = config.Data(
-        train=folder, tokenizer=folder, order=config.Order(lanes=lanes, group_blocks=2), **data
+        train=train, tokenizer=Path(), order=config.Order(lanes=lanes, group_blocks=2), **data
     )
     return Loader(
-        section, shards=ShardSet.open(folder), vocabulary=VOCABULARY, seed=seed, global_batch=batch,
-        micro_batch=micro, rank=rank, world_size=world, position=position or Position(),
-        num_batches=num_batches,
+        section, shards=tuple(ShardSet.open(corpus.path) for corpus in section.corpora),
+        vocabulary=VOCABULARY, seed=seed, global_batch=batch, micro_batch=micro, rank=rank,
+        world_size=world, position=position or Position(), num_batches=num_batches,
     )  # fmt: skip
 
 
@@ -71,19 +79,22 @@ def logged(step: StepBatch) -> list[Entry]:
 
 
 def log_of(loader: Loader, num_batches: int = 10**9) -> list[Entry]:
-    """What `num_batches` batches of a rank hold; the loader is left as a kill leaves it."""
+    """What `num_batches` batches of a rank hold; the loader is left as a kill leaves it.
+
+    Sorted in each batch, where rows may stand in any order: losses are sums.
+    """
     steps = iter(loader)
     found: list[Entry] = []
     for _, step in zip(range(num_batches), steps, strict=False):
-        found += logged(step)
+        found += sorted(logged(step))
     loader.close()
     return found
 
 
-def world_log(folder: Path, world: int, lived: int, **settings) -> list[Entry]:
-    """The logs of all ranks, merged batch by batch in the order of the ranks."""
+def world_log(folder: Folders, world: int, lived: int, **settings) -> list[Entry]:
+    """The logs of all ranks, merged batch by batch."""
     ranks = [log_of(make(folder, rank=r, world=world, **settings), lived) for r in range(world)]
-    return sorted((entry for rank in ranks for entry in rank), key=lambda entry: entry[0])
+    return sorted(entry for rank in ranks for entry in rank)
 
 
 @settings(max_examples=7)
@@ -114,6 +125,84 @@ def test_o3_killed_and_resumed_anywhere_the_rows_are_the_same(
     assert position == Position(batch=start + total, cursors=(NUM_WINDOWS - start + total * batch,))
 
 
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory) -> list[tuple[Path, int]]:
+    """Three corpora of different row lengths whose documents have the same ids."""
+    found = []
+    for number, (size, capacity, weight) in enumerate([(900, 61, 5), (700, 40, 2), (530, 61, 1)]):
+        path = tmp_path_factory.mktemp(f"corpus{number}")
+        write_set(path, random_block(size, seed=number, capacity=capacity), capacity=capacity)
+        found.append((path, weight))
+    return found
+
+
+@settings(max_examples=3)
+@given(
+    lanes=st.integers(1, 4),
+    stops=st.lists(
+        st.tuples(st.integers(0, 5), st.integers(1, 4), st.integers(1, 40)), min_size=2, max_size=3
+    ),
+)  # fmt: skip
+def test_o3_corpora_in_batches_of_growing_size_survive_kills(folders, lanes, stops):
+    size = BatchSize([(0, 30), (2, 50), (5, 77)])
+    common = {"batch": size, "lanes": lanes, "num_batches": 10**6}
+    straight = log_of(make(folders, **common), sum(lived for lived, _, _ in stops))
+    lives: list[Entry] = []
+    position = Position()
+    for lived, world, micro in stops:
+        lives += world_log(folders, world, lived, position=position, micro=micro, **common)
+        position = make(folders, position=position, **common).position_after(
+            position.batch + lived - 1
+        )
+    assert lives == straight
+    assert sum(position.cursors) == size.rows_before(position.batch)
+
+
+def test_o1_corpora_are_read_through_their_own_epochs(folders):
+    loader = make(folders, batch=480, num_batches=5)
+    seen = [sample for _, sample, _, _ in log_of(loader)]
+    assert len(set(seen)) == len(seen) == 5 * 480
+    for number, (epochs, (path, _)) in enumerate(zip(loader.epochs_after(4), folders, strict=True)):
+        size = ShardSet.open(path).manifest.num_windows
+        counts = np.bincount([epoch for corpus, _, _, epoch in seen if corpus == number])
+        assert counts.tolist() == [size] * int(epochs) + [round(epochs % 1 * size)] * (
+            epochs % 1 > 0
+        )
+
+
+def test_p1_pairs_and_masks_of_corpora_with_the_same_content_differ(tmp_path):
+    """A corpus that is there twice has other windows beside one another, cuts, coins and masks."""
+    write_set(tmp_path, random_block(400, windows_per_document=2)).close()
+    log = log_of(make([(tmp_path, 1), (tmp_path, 1)], batch=400, num_batches=2))
+    first, second = ({row[1][1:]: row[2:] for row in log if row[1][0] == c} for c in (0, 1))
+    both = first.keys() & second.keys()
+    assert len(both) > 300
+    assert np.mean([first[sample] == second[sample] for sample in both]) < 0.02
+
+
+def test_o3_other_weights_begin_another_mixture_without_loss(folders):
+    """Accepted by the user: every corpus goes on from its own cursor, and so does a later life."""
+    position = make(folders).position_after(9)
+    changed = [(path, weight) for (path, _), weight in zip(folders, (1, 2, 1), strict=True)]
+    loader = make(changed, position=position, num_batches=20)
+    assert loader.position.begun == position.cursors
+    straight = log_of(loader)
+    later = make(changed, position=loader.position_after(14), num_batches=20)
+    assert log_of(later) == [e for e in straight if e[0] > 14]
+    before = log_of(make(folders), 10)
+    seen = [sample for _, sample, _, _ in before + straight]
+    assert len(seen) == len(set(seen))
+
+
+def test_o3_a_corpus_more_begins_at_its_first_row(folders):
+    position = make(folders[:2]).position_after(9)
+    loader = make(folders, position=position, num_batches=20)
+    seen = [sample for _, sample, _, _ in log_of(make(folders[:2]), 10) + log_of(loader)]
+    assert len(seen) == len(set(seen))
+    with pytest.raises(ConfigError, match="2 corpora, the checkpoint has read 3"):
+        make(folders[:2], position=make(folders).position_after(1))
+
+
 def test_o3_a_killed_process_loses_and_repeats_nothing(folder, tmp_path):
     """SIGKILL at any time: from the position on disk another world size goes on to the same log."""
     path = tmp_path / "log.jsonl"
@@ -133,7 +222,7 @@ def train_until_killed(folder: Path, path: Path) -> None:
     entries: list[Entry] = []
     with path.open("w") as file:
         for step in loader:
-            entries += logged(step)
+            entries += sorted(logged(step))
             position = loader.position_after(step.number).to_json()
             file.write(json.dumps({"entries": entries, "position": position}) + "\n")
             file.flush()
@@ -163,7 +252,7 @@ def test_m3_another_epoch_has_other_masks_and_cuts(folder):
 @settings(max_examples=8)
 @given(st.integers(1, 60), st.integers(1, 6), st.integers(1, 20))
 def test_every_rank_has_as_many_micro_batches(folder, batch, world, micro):
-    steps = [next(iter_once(make(folder, batch=batch, rank=r, world=world, micro=micro)))
+    steps = [first_step(make(folder, batch=batch, rank=r, world=world, micro=micro))
              for r in range(world)]  # fmt: skip
     counts = {len(step.micro_batches) for step in steps}
     assert counts == {math.ceil(math.ceil(batch / world) / micro)}
@@ -180,10 +269,10 @@ def test_every_rank_has_as_many_micro_batches(folder, batch, world, micro):
         assert step.num_tokens == sum(tokens)
 
 
-def iter_once(loader: Loader):
-    steps = iter(loader)
-    yield next(steps)
+def first_step(loader: Loader) -> StepBatch:
+    step = next(iter(loader))
     loader.close()
+    return step
 
 
 def test_o2_the_counts_of_the_ranks_sum_to_those_of_one(folder):
@@ -230,8 +319,8 @@ def test_s2_a_global_order_reads_all_before_the_first_step(tmp_path):
     section = config.Data(train=tmp_path, tokenizer=tmp_path, order=order, pair="none")
     with pytest.raises(DataError, match=r"000001\.tar"):
         Loader(
-            section, shards=ShardSet.open(tmp_path), vocabulary=VOCABULARY, seed=0, global_batch=8,
-            micro_batch=8, rank=0, world_size=1, position=Position(), num_batches=1,
+            section, shards=(ShardSet.open(tmp_path),), vocabulary=VOCABULARY, seed=0,
+            global_batch=8, micro_batch=8, rank=0, world_size=1, position=Position(), num_batches=1,
         )  # fmt: skip
 
 
@@ -257,7 +346,7 @@ def test_too_few_labels_are_refused_with_the_way_out(tmp_path, pair, ways_out):
 def test_another_vocabulary_is_refused(folder):
     with pytest.raises(DataError, match="vocabulary of 1000"):
         Loader(
-            config.Data(train=folder, tokenizer=folder), shards=ShardSet.open(folder),
+            config.Data(train=folder, tokenizer=folder), shards=(ShardSet.open(folder),),
             vocabulary=replace(VOCABULARY, size=999), seed=0, global_batch=8, micro_batch=8,
             rank=0, world_size=1, position=Position(), num_batches=1,
         )  # fmt: skip
@@ -271,7 +360,7 @@ def test_t3_global_order_tells_that_it_goes_on_at_each_block_it_verifies(folder:
     told: list[int] = []
     data = config.Data(train=folder, tokenizer=folder, order=config.Order(kind="global"))
     Loader(
-        data, shards=ShardSet.open(folder), vocabulary=VOCABULARY, seed=0, global_batch=8,
+        data, shards=(ShardSet.open(folder),), vocabulary=VOCABULARY, seed=0, global_batch=8,
         micro_batch=8, rank=0, world_size=1, position=Position(), num_batches=1,
         alive=lambda: told.append(1),
     )  # fmt: skip

@@ -20,8 +20,9 @@ from tests.data.corpus import CAPACITY, VOCABULARY, cell_ptr, fixed_block, rando
 Kind = Literal["nsp", "sop", "none"]
 blocks = st.builds(random_block, st.integers(1, 40), st.integers(0, 10_000))
 rates = st.floats(0.01, 0.95)
+UNITS = ["token", "word", "span", "ngram"]
 masks = st.builds(
-    config.Mask, rate=rates, unit=st.sampled_from(["token", "word"]), exact=st.booleans(),
+    config.Mask, rate=rates, unit=st.sampled_from(UNITS), exact=st.booleans(),
     random_share=st.sampled_from([0.0, 0.2]), mask_share=st.sampled_from([0.0, 0.8]),
 )  # fmt: skip
 
@@ -176,7 +177,10 @@ def test_m3_only_the_sample_decides_its_mask(block, mask, data):
     assert masked.tokens[start:stop].tolist() == alone.tokens.tolist()
 
 
-@pytest.mark.parametrize("unit", ["token", "word"])
+UNIT_TOKENS = {"token": 1.0, "word": 1.0, "ngram": 18 / 11, "span": 3.8}  # beside a word's
+
+
+@pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("exact", [True, False])
 def test_m3_epochs_and_seeds_are_independent(unit, exact):
     block = replace(random_block(800, 1), repeated=np.zeros(800, dtype=np.uint16))
@@ -187,7 +191,8 @@ def test_m3_epochs_and_seeds_are_independent(unit, exact):
         again = make(block, mask, kind="none", **other)[2]
         share = len(np.intersect1d(base.index, again.index)) / len(base.index)
         expected = len(again.index) / total
-        assert abs(share - expected) < 4 * np.sqrt(expected / len(base.index)) * 1.5
+        spread = np.sqrt(expected * UNIT_TOKENS[unit] / len(base.index))  # whole units are drawn
+        assert abs(share - expected) < 4 * spread * 1.5
 
 
 def test_a_static_mask_is_the_same_in_every_epoch():
@@ -226,7 +231,7 @@ def test_a_rate_of_other_shares_is_kept_exactly():
     assert (masked.tokens[masked.index] == VOCABULARY.mask_id).all()
 
 
-@pytest.mark.parametrize("unit", ["token", "word"])
+@pytest.mark.parametrize("unit", UNITS)
 def test_golden_masks_of_version_1(unit):
     """Released: these numbers never change under this version."""
     assert MASK_VERSION == 1
@@ -243,5 +248,13 @@ GOLDEN = {
     "word": {
         "index": [11, 12, 16, 18, 39, 41, 42, 51, 52, 56, 61, 72, 98, 99, 100, 101, 103],
         "tokens": [54, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 117, 4, 4, 262],
+    },
+    "span": {
+        "index": [18, 19, 20, 21, 39, 61, 62, 63, 64, 65, 66, 71, 99, 100, 101, 102, 103],
+        "tokens": [4, 4, 4, 4, 4, 4, 113, 4, 793, 4, 4, 480, 117, 4, 4, 4, 262],
+    },
+    "ngram": {
+        "index": [14, 15, 16, 18, 39, 42, 53, 61, 62, 63, 64, 72, 98, 99, 100, 101, 102],
+        "tokens": [4, 4, 4, 4, 4, 4, 4, 4, 113, 4, 793, 4, 4, 117, 4, 4, 4],
     },
 }

@@ -6,21 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlmdist.config import pretrain as config
+from mlmdist.data.batch_size import BatchSize
+from mlmdist.data.mixture import Cells, Mixture
 from mlmdist.data.order import CELL_ROWS, Order
-from mlmdist.data.sequence import (
-    Cells,
-    Position,
-    batch_cells,
-    num_micro_batches,
-    share,
-)  # fmt: skip
+from mlmdist.data.sequence import Position, batch_cells, num_micro_batches, share
 from mlmdist.errors import DataError
 
 sizes = st.integers(1, 300)
 
 
-def make(num_windows: int, lanes: int) -> Order:
-    return Order(num_windows, "content", 0, config.Order(lanes=lanes))
+def make(num_windows: int, lanes: int) -> Mixture:
+    return Mixture([Order(num_windows, "content", 0, config.Order(lanes=lanes))])
 
 
 def rows_of(cells: Cells) -> list[tuple[int, int]]:
@@ -45,9 +41,9 @@ def test_o2_the_ranks_together_make_the_batch(num_windows, lanes, cursor, batch,
 
 @given(st.integers(1, 5), st.integers(1, 10), st.integers(0, 1000))
 def test_a_batch_is_sorted_by_lane(lanes, batch_cells_count, cursor):
-    order = make(10_000, lanes)
-    cells = batch_cells(order, cursor, batch_cells_count * CELL_ROWS)
-    assert (np.diff(order.lanes(cells.number)) >= 0).all()
+    mixture = make(10_000, lanes)
+    cells = batch_cells(mixture, cursor, batch_cells_count * CELL_ROWS)
+    assert (np.diff(mixture.lanes(cells)) >= 0).all()
 
 
 @given(sizes, sizes, st.integers(1, 17))
@@ -56,14 +52,27 @@ def test_micro_batches_hold_the_largest_share(batch, micro_batch, world_size):
     assert (number - 1) * micro_batch < -(-batch // world_size) <= number * micro_batch
 
 
-@given(st.integers(0, 100), st.integers(0, 100), st.integers(1, 4096))
-def test_o3_positions_add_up(first, second, batch):
-    start = Position(cursors=(17,), skipped=(3,))
-    assert start.after(first, batch).after(second, batch) == start.after(first + second, batch)
+stages = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 99)), min_size=1, max_size=4)
+
+
+@given(stages)
+def test_o3_rows_before_a_batch_are_those_of_the_batches_before(lengths):
+    firsts = np.cumsum([0, *[length for length, _ in lengths[:-1]]]).tolist()
+    size = BatchSize(list(zip(firsts, [rows for _, rows in lengths], strict=True)))
+    walked = [0]
+    for batch in range(100):
+        walked.append(walked[-1] + size.rows(batch))
+    assert [size.rows_before(batch) for batch in range(101)] == walked
+
+
+@pytest.mark.parametrize("wrong", [[], [(1, 5)], [(0, 5), (0, 6)], [(0, 0)]])
+def test_stages_that_are_no_batch_sizes_are_refused(wrong):
+    with pytest.raises(ValueError, match="must begin with batch 0"):
+        BatchSize(wrong)
 
 
 def test_o3_a_position_survives_json():
-    position = Position(1, 7, (3 << 40,), (2, 5))
+    position = Position(1, 7, (3 << 40, 8), (2, 5), (1 << 40, 0))
     assert Position.from_json(position.to_json()) == position
     with pytest.raises(DataError, match="cursors"):
         Position.from_json({"batch": 3})

@@ -18,6 +18,7 @@ PLAN = Plan(
     num_warmup_steps=1,
     rows_per_rank=4,
     accumulation=1,
+    corpora=(),
     num_windows=100,
     epochs=0.4,
     tokens_per_step=100.0,
