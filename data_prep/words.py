@@ -68,7 +68,8 @@ def _chinese_bounds(
 ) -> tuple[Bool[np.ndarray, "places"], Bool[np.ndarray, "places"]]:
     """For each place of the texts end to end: whether the segmenter decides on it, and how.
 
-    It decides between two characters of one text that are no spaces, of which one is Chinese.
+    It decides between two characters that are no spaces, of which one is Chinese; what it says at
+    the end of a text means nothing.
     """
     codes = code_points("".join(texts))
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
@@ -76,7 +77,6 @@ def _chinese_bounds(
     decided = np.zeros(len(codes) + 1, np.bool_)
     chinese, solid = _is_chinese(codes), character_kinds()[codes] & SPACE == 0
     decided[1:-1] = (chinese[1:] | chinese[:-1]) & solid[1:] & solid[:-1]
-    decided[stops] = False
     bounds = np.zeros(len(codes) + 1, np.bool_)
     some = np.flatnonzero(np.diff(np.append(0, np.cumsum(chinese))[np.append(0, stops)]))
     if len(some):

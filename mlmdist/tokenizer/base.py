@@ -21,6 +21,7 @@ BATCH_CHARS = 1 << 21  # of text that is in words at once
 LONGEST_CHARS = 1 << 20
 """Longer texts are cut, so that memory and time stay bounded; see `Tokenizer.encode_with_ends`."""
 
+LOOK_AHEAD_CHARS = 256  # that a token must see behind it, where a long text is cut inside a word
 MAX_MEAN_WORD = 16  # characters; a text of longer words has no spaces between its words
 
 TextTokens = tuple[np.ndarray, np.ndarray]
@@ -174,6 +175,7 @@ class Tokenizer(ABC):
                 kept = _settled(chars)
                 tokens, chars = tokens[:kept], chars[:kept]
             yield tokens, chars
+            assert len(chars), "an empty stretch: the text is not normalised"
             start += int(chars.sum())
 
     def word_starts(
@@ -248,12 +250,9 @@ def _splice(
 
 
 def _settled(chars: Int32[np.ndarray, "total"]) -> int:
-    """How many tokens of a stretch cut inside a word stand whatever follows, so to speak.
+    """How many tokens of a stretch that was cut inside a word are kept.
 
-    The last tokens, of some hundred characters, would be others if the text behind were known.
+    Those near the cut might be others if the text behind it were seen; they are encoded again.
     """
     ends = np.cumsum(chars)
     return max(1, int(np.searchsorted(ends, ends[-1] - LOOK_AHEAD_CHARS, "right")))
-
-
-LOOK_AHEAD_CHARS = 256
