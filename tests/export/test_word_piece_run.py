@@ -88,7 +88,9 @@ def test_export_and_fill_are_those_of_transformers(
             capsys.readouterr()
             assert main(["fill", str(source), text, "--top-k", "3"]) == 0
             lines = [line for line in capsys.readouterr().out.splitlines() if "  " in line]
-            assert [line.endswith(f"  {each}") for line, each in zip(lines, sequences, strict=True)]
+            ends = [f"  {each}" for each in sequences]
+            assert all(map(str.endswith, lines, ends)), lines
+            assert len(lines) == len(ends)
             ours = [float(line.split()[0]) for line in lines]
             assert ours == pytest.approx(scores, abs=1e-4)
 
