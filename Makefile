@@ -63,7 +63,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/lint-imports
-	$(BIN)/basedpyright
+	$(BIN)/basedpyright --threads 2
 
 format: $(READY)
 	$(BIN)/ruff format

@@ -1,7 +1,7 @@
 """What a pretraining run is: every value a user sets, with its default and its meaning."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import Discriminator, Field, PositiveInt, Tag, model_validator
@@ -12,14 +12,15 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0, lt=1)]
 Weight = Annotated[float, Field(ge=0, le=1000)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]*$")]
-One, Several = TypeVar("One"), TypeVar("Several")
+One = TypeVar("One")
+Several = TypeVar("Several")
 
 
 def _form(value: Any) -> str:
     return f"{HIDDEN_MARK}several" if isinstance(value, list | tuple) else f"{HIDDEN_MARK}one"
 
 
-OneOrSeveral = Annotated[
+OneOrSeveral: TypeAlias = Annotated[
     Annotated[One, Tag(f"{HIDDEN_MARK}one")] | Annotated[Several, Tag(f"{HIDDEN_MARK}several")],
     Discriminator(_form),
 ]

@@ -11,9 +11,9 @@ import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
+from mlmdist.files import AnyPath
 from mlmdist.shards import ShardSet
 
 LENGTH_BYTES = 8
@@ -26,7 +26,7 @@ class Task:
     arguments: dict[str, Any]
     """Of a Loader, but for its shard sets."""
 
-    folders: tuple[Path, ...]
+    folders: tuple[AnyPath, ...]
     """Of the shard sets, which every process opens for itself."""
 
     numbers: range

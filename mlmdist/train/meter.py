@@ -1,6 +1,7 @@
 """What the log shows: losses since the last line, over all ranks, and how fast they were won."""
 
 import time
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -87,7 +88,7 @@ def _share_of_peak(flops: float, world_size: int) -> list[str]:
     return [f"{flops / (peaks[0] * 1e12 * world_size):.0%} of peak"] if peaks else []
 
 
-def losses(totals: list[float], pair: str) -> dict[str, float]:
+def losses(totals: Sequence[float], pair: str) -> dict[str, float]:
     """Losses in nats and accuracies out of six global sums; what was never asked is left out."""
     sums = dict(zip(LossSums._fields, totals, strict=True))
     figures: dict[str, float] = {}

@@ -17,6 +17,7 @@ from mlmdist.data.order import ORDER_VERSION
 from mlmdist.data.pairs import PAIR_VERSION
 from mlmdist.data.unigram import cross_entropy
 from mlmdist.errors import ConfigError, DataError
+from mlmdist.files import AnyPath
 from mlmdist.shards import ShardSet
 from mlmdist.tokenizer import Tokenizer, load_tokenizer
 from mlmdist.train import identity
@@ -133,7 +134,7 @@ def _listed(mask: Mask, tokenizer: Tokenizer) -> list[list[int]]:
 
 def _warn_of_equals(train: dict[str, ShardSet], held_out: dict[str, ShardSet]) -> None:
     """Say which sets are the same: one trained on twice, or one held out that is trained on."""
-    seen: dict[str, Path] = {}
+    seen: dict[str, AnyPath] = {}
     for one in train.values():
         twin = seen.setdefault(one.manifest.content_fingerprint, one.folder)
         if twin != one.folder:

@@ -35,7 +35,7 @@ from mlmdist.data.sequence import Position
 from mlmdist.rng import permute
 from mlmdist.shards import Manifest, ShardSet
 from mlmdist.tokenizer import Vocabulary
-from mlmdist.windows import cut
+from mlmdist.windows import Text, cut
 from tests.data.corpus import block_of, write_set
 
 BATCH, CAPACITY, SPECIALS = 256, 125, ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -109,10 +109,13 @@ def block_from(documents: list[list[list[str]]], ids: dict[str, int], num_window
     for number, one in enumerate(itertools.cycle(documents)):
         words = [ids.get(word, 1) for sentence in one for word in sentence]
         starts = np.cumsum([0, *[len(s) for s in one[:-1]]]).tolist()
-        for window in cut(len(words), starts, np.ones(len(words), dtype=bool), CAPACITY, 0):
-            bounds = [s for s in starts if window.start < s < window.stop]
-            sentences.append(np.diff([window.start, *bounds, window.stop]).tolist())
-            tokens += words[window.start : window.stop]
+        whole = np.array([0, len(words)])
+        text = Text(whole, np.array(starts), np.ones(len(words), dtype=bool))
+        windows = cut(text, whole[:1], whole[1:], CAPACITY, 0)
+        for start, stop in zip(windows.start.tolist(), windows.stop.tolist(), strict=True):
+            bounds = [s for s in starts if start < s < stop]
+            sentences.append(np.diff([start, *bounds, stop]).tolist())
+            tokens += words[start:stop]
             document.append(number)
         if len(sentences) >= num_windows:
             break

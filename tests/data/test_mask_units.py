@@ -1,6 +1,7 @@
 """Spans, n-grams, weights and changing rates: law M3, and the distributions of the papers."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -192,12 +193,14 @@ def test_listed_words_are_masked_by_weight_wherever_they_stand():
     block = replace(
         block, tokens=common.astype(np.uint16), word_start=np.ones_like(block.word_start)
     )
-    mask = config.Mask(rate=0.05, word_list="words.txt", word_weight=4)
+    mask = config.Mask(rate=0.05, word_list=Path("words.txt"), word_weight=4)
     _, _, masked = weighted(block, mask, listed=[[100], [103], [5, 6]])
     chosen = np.bincount(masked.labels - 100, minlength=7)
     plain = chosen[[1, 2, 4, 5, 6]].mean()
     assert (chosen[[0, 3]] / plain) == pytest.approx(4, rel=0.15)
-    _, _, none = weighted(block, config.Mask(word_list="words.txt", word_weight=0), listed=[[100]])
+    _, _, none = weighted(
+        block, config.Mask(word_list=Path("words.txt"), word_weight=0), listed=[[100]]
+    )
     assert 100 not in none.labels
 
 
@@ -209,7 +212,7 @@ def test_a_word_of_several_tokens_is_found_whole():
     ends = np.flatnonzero(np.diff(words.of_place, append=-1))
     long = next(w for w in range(5, 500) if np.count_nonzero(words.of_place == w) == 3)
     target = stream.tokens[words.of_place == long].tolist()
-    mask = config.Mask(rate=0.9, unit="word", exact=False, word_list="w", word_weight=0)
+    mask = config.Mask(rate=0.9, unit="word", exact=False, word_list=Path("w"), word_weight=0)
     _, _, masked = weighted(block, mask, listed=[target])
     assert not np.isin(np.flatnonzero(words.of_place == long), masked.index).any()
     _, _, other = weighted(block, mask, listed=[target[::-1], target[:2], [*target, 77]])

@@ -63,7 +63,7 @@ def write_checkpoints(here: Place, config: Pretrain, tokenizer: Tokenizer) -> No
             position={"batch": step},
             counters={"batch": step},
             meter=[],
-            identity=identity.of_data("none", tokenizer.hash, {}),
+            identity=identity.of_data({"one": "none"}, {"one": 1}, tokenizer.hash, {}),
             config={},
             vocab_size=tokenizer.vocabulary.size,
         )

@@ -49,8 +49,9 @@ def test_they_reach_the_batch_whole(made: Path, tmp_path: Path) -> None:
     sources = open_sources(config)
     assert sources.tokenizer.vocabulary.size == NUM_PIECES
     loader = Loader(
-        config.data, shards=sources.train, vocabulary=sources.tokenizer.vocabulary, seed=1,
-        global_batch=32, micro_batch=32, rank=0, world_size=1, position=Position(), num_batches=1,
+        config.data, shards=tuple(sources.train.values()),
+        vocabulary=sources.tokenizer.vocabulary, seed=1, global_batch=32, micro_batch=32, rank=0,
+        world_size=1, position=Position(), num_batches=1,
     )  # fmt: skip
     (batch,) = loader
     loader.close()
