@@ -17,7 +17,8 @@ from data_prep.duplicates import KINDS, duplicates_in_bucket, read_bucket, write
 from data_prep.exclusion import build_table, without_excluded
 from data_prep.progress import tell
 from data_prep.signatures import EXCLUDED, HELD_OUT, ROW, TRAIN, signature_rows
-from mlmdist.files import AnyPath, atomic_writer, open_random, read_array, sha256, write_json
+from mlmdist.arrays import read_array
+from mlmdist.files import AnyPath, atomic_writer, open_random, sha256, write_json
 
 FOUND = np.dtype([("dropped_id", "<u8"), ("kept_id", "<u8"), ("kind", "u1")])
 EXCLUDED_TEXT = "excluded"

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, runtime_checkable
 
-import numpy as np
 from upath import UPath
 
 from mlmdist import object_store
@@ -78,12 +77,6 @@ def write_text(path: AnyPath, text: str) -> None:
 def write_json(path: AnyPath, value: Any) -> None:
     """Write `value` as JSON with sorted keys (the same value gives the same bytes), atomically."""
     write_text(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
-
-
-def read_array(path: AnyPath) -> np.ndarray:
-    """The array of a .npy file; ValueError, EOFError or OSError where it is damaged or missing."""
-    with path.open("rb") as file:
-        return np.load(file, allow_pickle=False)
 
 
 def existing(paths: Sequence[AnyPath]) -> list[bool]:

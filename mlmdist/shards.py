@@ -21,9 +21,10 @@ import google_crc32c
 import numpy as np
 from jaxtyping import Int64
 
+from mlmdist.arrays import read_array
 from mlmdist.blocks import Block, broken_member, decode, encode, tar_member
 from mlmdist.errors import DataError
-from mlmdist.files import AnyPath, atomic_writer, open_random, read_array
+from mlmdist.files import AnyPath, atomic_writer, open_random
 
 LAYOUT_VERSION = 1
 SHARD_LINE_BYTES = 256

@@ -125,6 +125,9 @@ class S3Server:
         if keys := self.keys():
             rows = [{"Key": key} for key in keys]
             self.client.delete_objects(Bucket=BUCKET, Delete={"Objects": rows})
+        for row in self._uploads():
+            name = {"Key": row["Key"], "UploadId": row["UploadId"]}
+            self.client.abort_multipart_upload(Bucket=BUCKET, **name)
 
     def keys(self, prefix: str = "") -> list[str]:
         """The keys of all objects that begin with `prefix`."""
@@ -137,8 +140,10 @@ class S3Server:
 
     def uploads(self) -> list[str]:
         """The keys of uploads that were begun and neither completed nor aborted."""
-        found = self.client.list_multipart_uploads(Bucket=BUCKET)
-        return [row["Key"] for row in found.get("Uploads", ())]
+        return [row["Key"] for row in self._uploads()]
+
+    def _uploads(self) -> list[dict[str, Any]]:
+        return self.client.list_multipart_uploads(Bucket=BUCKET).get("Uploads", [])
 
     def tree(self, prefix: str) -> dict[str, bytes]:
         """Every object below a prefix but the stages' own notes, by its name."""

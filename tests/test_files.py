@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from upath import UPath
 
 from mlmdist import object_store
+from mlmdist.arrays import read_array
 from mlmdist.errors import ConfigError, DataError, UserError
 from mlmdist.files import (
     TEMPORARY_MARK,
@@ -27,7 +28,6 @@ from mlmdist.files import (
     make_folder,
     open_random,
     place,
-    read_array,
     remove_folder,
     remove_temporaries,
     sha256,

@@ -43,7 +43,7 @@ def run(tmp_path_factory):
         run=home / "run",
         data=Data(train=home / "train", tokenizer=home / "tokenizer"),
         model=SHAPE,
-        train=Train(steps=2, global_batch=2, micro_batch=2),
+        train=Train(steps=2, global_batch=2, micro_batch=2, precision="bf16"),
     )
     config.run.mkdir()
     folder.save_config(config)
