@@ -11,7 +11,7 @@ MODEL := runs/quickstart/exported
 TRAIN :=  # more key=value words for the training run
 
 # Two tests at once, those of one file in one process, which makes what they share only once.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # The launcher's default port may be taken, by another run for example.
 FREE_PORT := $(BIN)/python -c 'from mlmdist.dist import free_port; print(free_port())'

@@ -21,5 +21,6 @@ settings.load_profile("house")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest file first, so that two processes come to their ends together."""
-    items.sort(key=lambda item: "test_main_job" not in item.nodeid)
+    """The longest files first, so that the processes come to their ends together."""
+    long = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: ("test_main_job" not in item.nodeid, item.path not in long))

@@ -157,7 +157,7 @@ def left_of(program: subprocess.Popen[str]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
 )
 def test_an_interrupt_ends_it_in_seconds_and_leaves_nothing(
     number: signal.Signals, tmp_path: Path

@@ -233,7 +233,7 @@ def poisoned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_w2_killers_and_broken_lines_are_left_out_and_counted(
     poisoned: Path, tmp_path: Path
 ) -> None:
