@@ -73,14 +73,23 @@ def excluded_in(
 
 
 def without_excluded(
-    document: Document, table: UInt64[np.ndarray, "runs"], min_characters: int
-) -> tuple[Document | None, int]:
-    """The document without its excluded paragraphs, and the number of characters that left.
+    documents: Sequence[Document], table: UInt64[np.ndarray, "runs"], min_characters: int
+) -> list[tuple[Document | None, int]]:
+    """Each document without its excluded paragraphs, and the number of characters that left.
 
     None where nothing, or fewer than `min_characters`, would be left: then all characters left.
     A document without excluded paragraphs stays as it is, however short.
     """
-    excluded = set(excluded_paragraphs(document, table))
+    found = excluded_in(documents, table)
+    return [
+        _without(document, set(excluded), min_characters)
+        for document, excluded in zip(documents, found, strict=True)
+    ]
+
+
+def _without(
+    document: Document, excluded: set[int], min_characters: int
+) -> tuple[Document | None, int]:
     if not excluded:
         return document, 0
     kept = tuple(text for number, text in enumerate(document.paragraphs) if number not in excluded)

@@ -24,6 +24,7 @@ FOUND = np.dtype([("dropped_id", "<u8"), ("kept_id", "<u8"), ("kind", "u1")])
 EXCLUDED_TEXT = "excluded"
 ROWS_AT_ONCE = 200_000  # 31 MB
 SIGNED_AT_ONCE = 1000
+LOOKED_THROUGH_AT_ONCE = 100
 LAST_ID = 2**64 - 1
 
 
@@ -92,12 +93,7 @@ def filter_file(
     leaving = _leaving(documents, table)
     runs = read_array(exclusion) if exclusion else None
     with atomic_writer(target) as file:
-        for document in read_documents(documents):
-            stays, reason, lost = document, EXCLUDED_TEXT, 0
-            if kind := leaving.get(document.id):
-                stays, reason, lost = None, f"duplicate ({kind})", document.num_characters
-            elif runs is not None:
-                stays, lost = without_excluded(document, runs, config.cleaning.min_chars)
+        for document, stays, reason, lost in _judged(documents, leaving, runs, config):
             if lost:
                 dropped_characters[reason] += lost
             if stays is None:
@@ -116,6 +112,24 @@ def filter_file(
     }
     write_json(report_path, report)
     return report
+
+
+def _judged(
+    documents: AnyPath, leaving: dict[int, str], runs: np.ndarray | None, config: Prep
+) -> Iterator[tuple[Document, Document | None, str, int]]:
+    """Each document, what stays of it, why some or all of it leaves, and how many characters."""
+    for batch in _batches(read_documents(documents), LOOKED_THROUGH_AT_ONCE):
+        rest = [document for document in batch if document.id not in leaving]
+        remains: list[tuple[Document | None, int]] = [(document, 0) for document in rest]
+        if runs is not None:
+            remains = without_excluded(rest, runs, config.cleaning.min_chars)
+        of_rest = dict(zip((document.id for document in rest), remains, strict=True))
+        for document in batch:
+            if kind := leaving.get(document.id):
+                yield document, None, f"duplicate ({kind})", document.num_characters
+            else:
+                stays, lost = of_rest[document.id]
+                yield document, stays, EXCLUDED_TEXT, lost
 
 
 def _side(document: Document, config: Prep) -> int:

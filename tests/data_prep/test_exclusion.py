@@ -125,13 +125,15 @@ def test_s1_a_table_does_not_depend_on_the_order_of_documents() -> None:
 
 def test_w2_what_leaves_is_counted(table: np.ndarray) -> None:
     kept = "Something that is long enough to stay."
-    rest, dropped = without_excluded(document(kept, SENTENCES[2]), table, 10)
+    ((rest, dropped),) = without_excluded([document(kept, SENTENCES[2])], table, 10)
     assert rest is not None
     assert (rest.paragraphs, dropped) == ((kept,), len(SENTENCES[2]))
-    assert without_excluded(document(SENTENCES[2]), table, 0) == (None, len(SENTENCES[2]))
-    short = document(kept, SENTENCES[2])
-    assert without_excluded(short, table, 100) == (None, short.num_characters)
-    assert without_excluded(document("Short."), table, 100) == (document("Short."), 0)
+    alone, short, other = (document(SENTENCES[2]), document(kept, SENTENCES[2]), document("Short."))
+    assert without_excluded([alone], table, 0) == [(None, len(SENTENCES[2]))]
+    assert without_excluded([short, other], table, 100) == [
+        (None, short.num_characters),
+        (other, 0),
+    ]
 
 
 def test_a_table_takes_at_most_sixteen_bytes_a_word() -> None:
