@@ -24,7 +24,7 @@ SHORT = "train.steps=30 every.log=5 every.evaluate=30 every.save=10"
 QUICKSTART = f"make quickstart VENV={VENV} TRAIN='{SHORT}'"
 RUN, EXPORTED = Path("runs/quickstart"), Path("runs/quickstart/exported")
 
-pytestmark = [pytest.mark.slow, pytest.mark.dist]
+pytestmark = [pytest.mark.slow, pytest.mark.dist, pytest.mark.timeout(900)]
 
 
 def shell(checkout: Path, command: str) -> str:
@@ -32,7 +32,7 @@ def shell(checkout: Path, command: str) -> str:
     path = f"{VENV / 'bin'}:{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-ec", command],
-        cwd=checkout, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=280,
+        cwd=checkout, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=600,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
