@@ -1,11 +1,8 @@
 """The door to Ray: run a function over tasks, on this machine or on a cluster that is there."""
 
-import fcntl
 import logging
 import os
-import shutil
 import signal
-import tempfile
 import threading
 import time
 from collections import deque
@@ -13,24 +10,23 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any
 
 import data_prep
 import mlmdist
 from data_prep.config import Ray
+from data_prep.own_folder import OwnFolder, remove_leftovers
 from data_prep.progress import SECONDS_BETWEEN_MESSAGES, Board, StageProgress, Teller, listen
 from mlmdist.errors import ConfigError, DataError
 from mlmdist.object_store import environment, user_error
 
 log = logging.getLogger(__name__)
 
-FOLDER_PREFIX = "mlmdist-ray-"
 MAX_RETRIES = 3  # of a task whose worker died; an error in the task itself is not tried again
 IN_FLIGHT_PER_WORKER = 2
 OBJECT_STORE_BYTES = 100 << 20  # tasks pass file names and counts, never text
 MESSAGES_PER_SECOND = 200  # that the board gets from all tasks together
 SECONDS_BETWEEN_LOOKS = 0.5
-SECONDS_UNTIL_LEFT = 60  # a folder without a lock is someone's who is just starting, until then
 
 # Read by Ray when it is imported, and by the processes it starts.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -79,8 +75,7 @@ class Cluster:
     def __init__(self, config: Ray) -> None:
         self.config = config
         self.started = False
-        self.folder: Path | None = None
-        self.lock: TextIO | None = None
+        self.folder: OwnFolder | None = None
         self.board: Any = None
         self.tickets = 0
         self.most_workers: int | None = None  # once a worker was killed for memory
@@ -101,11 +96,8 @@ class Cluster:
         self.started = True
 
     def _start_local(self) -> None:
-        _remove_leftovers()
-        # Ray's sockets need a short path.
-        self.folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-"))
-        self.lock = (self.folder / "lock").open("w")
-        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        remove_leftovers()
+        self.folder = OwnFolder()
         try:
             ray.init(
                 address="local",
@@ -113,7 +105,7 @@ class Cluster:
                 num_gpus=0,
                 include_dashboard=False,
                 object_store_memory=OBJECT_STORE_BYTES,
-                _temp_dir=str(self.folder),
+                _temp_dir=str(self.folder.path),
                 **_QUIET,
             )
         except Exception as error:  # Ray raises nothing more special
@@ -148,9 +140,7 @@ class Cluster:
         if self.started:
             ray.shutdown()
         if self.folder:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        if self.lock:
-            self.lock.close()
+            self.folder.remove()
 
     @property
     def workers(self) -> int:
@@ -308,27 +298,6 @@ def _work(
 def _address_of_this_job() -> str | None:
     """Where `ray job submit` put this program, if it did: it belongs on that cluster."""
     return "auto" if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ else None
-
-
-def _remove_leftovers() -> None:
-    """Remove the folders of programs that were killed: those that nobody holds."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*-*"):
-        if _left(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _left(folder: Path) -> bool:
-    age = 0.0
-    try:
-        age = time.time() - folder.stat().st_mtime
-        with (folder / "lock").open("r+") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return folder.exists() and age > SECONDS_UNTIL_LEFT
-    except OSError:  # held, or another user's
-        return False
-    owner = folder.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
-    return not Path("/proc", owner).exists() or age > SECONDS_UNTIL_LEFT
 
 
 def _to_log(data: dict[str, Any], *_: Any, **__: Any) -> None:

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from data_prep.block_proof import Findings
 from data_prep.cluster import Cluster
 from data_prep.config import Ray
 from data_prep.parts import SIDES
 from data_prep.progress import StageProgress
-from data_prep.shard_proof import Findings, check_shard
+from data_prep.shard_proof import check_shard
 from mlmdist.blocks import OPTIONAL
 from mlmdist.files import AnyPath
 from mlmdist.shards import (

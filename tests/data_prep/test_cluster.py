@@ -1,5 +1,6 @@
 """Ray's door: tasks once and in full, whatever dies, and nothing left behind."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -13,8 +14,9 @@ import pytest
 from ray.exceptions import OutOfMemoryError
 
 from data_prep import cluster as cluster_module
-from data_prep.cluster import FOLDER_PREFIX, Cluster, Died
+from data_prep.cluster import Cluster, Died
 from data_prep.config import Ray
+from data_prep.own_folder import FOLDER_PREFIX, remove_leftovers
 from data_prep.progress import StageProgress, Totals
 from data_prep.quarantine import Killers, run_guarded
 from mlmdist.errors import ConfigError, DataError
@@ -178,7 +180,7 @@ def test_after_a_kill_the_next_start_removes_what_was_left(tmp_path: Path) -> No
     program.communicate()
     wait(lambda: all(left.startswith("/") for left in left_of(program)), 30)
     assert left_of(program), "a folder is left"
-    cluster_module._remove_leftovers()
+    remove_leftovers()
     assert not left_of(program)
 
 
@@ -191,9 +193,9 @@ def test_a_folder_that_is_held_or_new_is_no_leftover(
         folder.mkdir()
     os.utime(old, (0, 0))
     lock = (held / "lock").open("w")
-    cluster_module.fcntl.flock(lock, cluster_module.fcntl.LOCK_EX)
-    cluster_module._remove_leftovers()
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    remove_leftovers()
     assert sorted(path.name[-1] for path in tmp_path.iterdir()) == ["a", "b"]
     lock.close()
-    cluster_module._remove_leftovers()
+    remove_leftovers()
     assert [path.name[-1] for path in tmp_path.iterdir()] == ["b"]

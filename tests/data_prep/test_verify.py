@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from data_prep.block_proof import _fits_together
 from data_prep.config import Ray, Tags, TokenizerTraining, Windows, Words
 from data_prep.documents import Document
 from data_prep.encoding import Encoder
 from data_prep.parts import seal_keys
 from data_prep.sealing import count_tokens, write_set
-from data_prep.shard_proof import _fits_together
 from data_prep.tokenizer_training import train_tokenizer
 from data_prep.verify import verify
 from mlmdist.blocks import (
