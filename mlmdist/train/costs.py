@@ -1,5 +1,7 @@
 """What a model costs: parameters, arithmetic and memory, as functions of its shape."""
 
+from collections.abc import Sequence
+
 from mlmdist.config.pretrain import Model
 
 BYTES_OF = {"fp32": 4, "bf16": 2}
@@ -20,14 +22,26 @@ def num_parameters(model: Model, vocab_size: int) -> int:
 def flops_per_row(model: Model, vocab_size: int, length: float, mask_rate: float) -> float:
     """Floating-point operations of forward and backward on a row of `length` tokens.
 
-    Two a multiplication, and the backward pass counts twice the forward; softmax, LayerNorm and
-    GELU are left out. The language model head runs on masked tokens only.
+    As `train_flops`, for means of many rows.
     """
-    width = model.width
-    matrices = model.num_layers * (4 * width * width + 2 * width * model.feed_forward_width)
-    attention = model.num_layers * 2 * length * width
-    head = mask_rate * (width * width + width * vocab_size)
-    return 6 * length * (matrices + attention + head)
+    return train_flops(model, vocab_size, [length], mask_rate * length)
+
+
+def train_flops(
+    model: Model, vocab_size: int, lengths: Sequence[float], num_masked: float
+) -> float:
+    """Floating-point operations of forward and backward on rows of these lengths, in tokens.
+
+    Two a multiplication, and the backward pass counts twice the forward; softmax, LayerNorm and
+    GELU are left out. Attention is counted inside rows and the language model head on masked tokens
+    only, so padding earns nothing (Chowdhery et al. 2022, appendix B, without its causal half).
+    """
+    width, inner = model.width, model.feed_forward_width
+    linear = sum(lengths) * model.num_layers * (8 * width * width + 4 * width * inner)
+    attention = 4 * model.num_layers * width * sum(length * length for length in lengths)
+    mlm_head = num_masked * (2 * width * width + 2 * width * vocab_size)
+    pair_head = len(lengths) * (2 * width * width + 4 * width)
+    return 3 * (linear + attention + mlm_head + pair_head)
 
 
 def memory_bytes(parameters: int, precision: str, zero_stage: int, world_size: int) -> int:
