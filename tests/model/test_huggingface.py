@@ -11,7 +11,8 @@ from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, BertMo
 
 from mlmdist.errors import DataError
 from mlmdist.model.bert import Bert
-from mlmdist.model.huggingface import from_config, load, to_config, to_huggingface
+from mlmdist.model.directory import from_config, to_config
+from mlmdist.model.huggingface import load, to_huggingface
 from mlmdist.model.stream import Stream
 from tests.model.reference import SHAPE, VOCAB_SIZE, pair, random_stream, their_config
 
