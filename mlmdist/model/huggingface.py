@@ -138,7 +138,10 @@ def _read_safe(path: Path) -> dict[str, Tensor]:
 
 def _read_pickle(path: Path) -> dict[str, Tensor]:
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        values = torch.load(path, map_location="cpu", weights_only=True)
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+    except AttributeError:
+        raise DataError(f"{path}: holds no weights by name; must be a state dict") from None
     except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{path}: not weights that can be read ({reason})") from None

@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from launch import pretrain
 from mlmdist.config.loading import load
 from mlmdist.config.pretrain import Model, Pretrain
 from mlmdist.dist import Place
@@ -17,7 +18,7 @@ from mlmdist.export.tokenizer_json import tokenizer_json
 from mlmdist.model.bert import Bert
 from mlmdist.model.directory import to_config
 from mlmdist.model.huggingface import to_huggingface
-from mlmdist.train import init_from
+from mlmdist.train import command, init_from
 from mlmdist.train.checkpoint import load_weights
 from mlmdist.train.identity import of_config, refuse_changes
 from mlmdist.train.optimizer import EMBEDDINGS
@@ -59,6 +60,7 @@ def job(folder: Path, corpus: Path, bert: Path, **sections: Any) -> Path:
 
 
 @pytest.mark.dist
+@pytest.mark.slow
 def test_a_run_from_a_directory_is_measured_at_step_0_and_resumes_to_the_bit(
     corpus: Path, tmp_path: Path
 ) -> None:
@@ -68,6 +70,8 @@ def test_a_run_from_a_directory_is_measured_at_step_0_and_resumes_to_the_bit(
         "every": {"log": 3, "evaluate": 4, "save": 3},
     }
     whole, parts = (job(tmp_path / name, corpus, bert, **sections) for name in ("whole", "parts"))
+    early = run(2, whole, fault=before_step(1, die))  # before there is a checkpoint
+    assert exit_codes(early) == [KILLED, KILLED], early.output()
     straight = run(2, whole)
     assert exit_codes(straight) == [DONE, DONE], straight.output()
     killed = run(2, parts, fault=before_step(4, die))  # inside the embeddings' own steps
@@ -144,6 +148,20 @@ def test_a_run_of_new_weights_does_not_go_on_as_one_from_a_directory(
     assert metrics(straight)[0]["step"] == 1  # and new weights are not looked at before the first
 
 
+@pytest.mark.dist
+@pytest.mark.slow
+def test_the_checks_look_at_weights_that_were_there_too(corpus: Path, tmp_path: Path) -> None:
+    bert = write_bert(tmp_path / "bert", heads=False)
+    sections = {"init_from": {"embeddings_only_steps": 50}, "optimizer": {"learning_rate": 1e-2}}
+    path = job(tmp_path / "job", corpus, bert, **sections, train={"precision": "fp32"})
+    checked = run(1, path, "--check")
+    assert exit_codes(checked) == [DONE], checked.output()
+    assert "loss of the weights that the run begins from" in checked.log(0)
+    assert "a gradient reaches every parameter: good" in checked.log(0)
+    assert "begins at random: the directory ships no cls.predictions" in checked.log(0)
+    assert "a random language model head stands still too" in checked.log(0)
+
+
 def config(folder: Path, bert: Path, **model: Any) -> Pretrain:
     path = folder / "recipe.yaml"
     values = {
@@ -189,6 +207,35 @@ def test_what_is_no_bert_is_refused(tmp_path: Path) -> None:
     (bert / "config.json").write_text(json.dumps({"model_type": "gpt2", "n_embd": 32}))
     with pytest.raises(DataError, match="model_type='gpt2'; must be 'bert'"):
         init_from.settled(config(tmp_path, bert))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("model.num_heads=5", "num_heads=5 must divide width=32; width 30 or 35 would do"),
+        ("train.precision=fp16", "train.precision: Input should be 'auto', 'fp32' or 'bf16'"),
+        ("init_from.path=nowhere", "init_from.path=nowhere: there is no such directory"),
+        ("init_from.embeddings_only_steps=-1", "init_from.embeddings_only_steps: "),
+        ("model.num_layers=7", "model.num_layers is 7 here, 2 there"),
+        ("model.max_positions=24", "model.max_positions=24 must be at least the rows' length"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_it(
+    words: str,
+    said: str,
+    corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = write_recipe(
+        recipe(corpus, tmp_path / "run", init_from={"path": write_bert(tmp_path / "bert")})
+    )
+    monkeypatch.setattr("sys.argv", ["pretrain.py", "--config", str(path), "--dry-run", words])
+    assert command.run_rank(pretrain.main) == BAD_CONFIG
+    last = capsys.readouterr().err.strip().split("\n")[-1]
+    assert last.startswith("error: ")
+    assert said in last
 
 
 def test_the_hash_is_of_weights_and_tokenizer_wherever_they_are(tmp_path: Path) -> None:

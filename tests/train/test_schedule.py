@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -43,12 +43,13 @@ def theirs(kind: str, final: float) -> Any:
             )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("final", [0.0, 0.1])
+CASES = [(kind, final) for kind in KINDS for final in (0.0, 0.1)]
+CASES.remove(("linear", 0.1))  # theirs ends at 0
+
+
+@pytest.mark.parametrize(("kind", "final"), CASES)
 def test_rates_are_those_of_transformers(kind: Any, final: float) -> None:
     """Theirs gives the first step a rate of 0; ours begins with their second."""
-    if kind == "linear" and final:
-        pytest.skip("theirs ends at 0")
     schedule = Schedule(kind=kind, warmup_steps=WARMUP, final=final, decay=0.2)
     expected = theirs(kind, final).lr_lambdas[0]
     for batch in range(STEPS + 1):
@@ -58,9 +59,10 @@ def test_rates_are_those_of_transformers(kind: Any, final: float) -> None:
             assert rate(batch, schedule) == pytest.approx(PEAK * expected(batch + 1), abs=1e-12)
 
 
+@settings(max_examples=40)
 @given(
     kind=st.sampled_from(KINDS),
-    num_steps=st.integers(50, 5000),
+    num_steps=st.integers(50, 500),
     warmup=st.floats(0, 0.5),
     decay=st.floats(0.1, 0.5),
     final=st.floats(0, 1),
