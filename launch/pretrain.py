@@ -13,7 +13,7 @@ import sys
 from mlmdist import dist, logs
 from mlmdist.config.loading import load
 from mlmdist.config.pretrain import Pretrain
-from mlmdist.train import command, folder, plan, precision
+from mlmdist.train import command, folder, init_from, plan, precision
 from mlmdist.train.meeting import meet
 from mlmdist.train.sources import open_sources
 from mlmdist.train.stop import Stop
@@ -25,6 +25,7 @@ def main() -> None:
     """Do what the command line says."""
     options = command.parse(sys.argv[1:])
     config = precision.settled(load(Pretrain, options.config, options.overrides))
+    config = init_from.settled(config)
     here = dist.place()
     logs.set_up(rank=here.rank)
     folder.check_config(config, options.accept)

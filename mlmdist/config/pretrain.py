@@ -216,11 +216,29 @@ class Model(Section):
         return self.intermediate or 4 * self.width
 
 
-class Optimizer(Section):
-    """AdamW (Loshchilov and Hutter 2019), without decay on biases and LayerNorm, as BERT."""
+class InitFrom(Section):
+    """The weights that a run begins from, instead of new ones; a path alone is enough."""
 
-    name: Literal["adamw", "sgd"] = "adamw"
-    """`sgd`, without momentum, is there to compare gradients between set-ups (law L1)."""
+    path: Path
+    """A Hugging Face BERT directory, with or without heads. The encoder's shape comes from there;
+    a larger `model.max_positions` lets its position embeddings grow."""
+
+    embeddings_only_steps: Annotated[int, Field(ge=0)] = 0
+    """Steps at the beginning in which only the embeddings and the decoder's bias move, to get used
+    to another vocabulary (Artetxe et al. 2020, section 2.2)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_path(cls, value: Any) -> Any:
+        return {"path": value} if isinstance(value, str | Path) else value
+
+
+class Optimizer(Section):
+    """How weights move; biases and LayerNorm without decay, as BERT."""
+
+    kind: Literal["adamw", "lamb", "sgd"] = "adamw"
+    """`adamw` (Loshchilov and Hutter 2019); `lamb` (You et al. 2020) for batches of thousands of
+    rows; `sgd`, without momentum, is there to compare gradients between set-ups (law L1)."""
 
     learning_rate: Annotated[float, Field(gt=0)] = 1e-4
     betas: tuple[Share, Share] = (0.9, 0.999)
@@ -231,13 +249,34 @@ class Optimizer(Section):
 
 
 class Schedule(Section):
-    """Learning rate by step: linear from 0 to the peak, then linear down."""
+    """Learning rate by step: linear from 0 to the peak, then down (mlmdist/train/schedule.py)."""
+
+    kind: Literal["linear", "cosine", "polynomial", "wsd"] = "linear"
+    """How it falls: `wsd` stays at the peak and falls at the end alone (Hu et al. 2024), so that a
+    run can be made longer, or be branched off, before its fall begins."""
 
     warmup: Share = 0.1
     """Share of the steps that warm up."""
 
+    warmup_steps: Annotated[int, Field(ge=0)] | None = None
+    """Steps that warm up, in place of `warmup`."""
+
     final: Share = 0.0
-    """Share of the peak that is left at the last step."""
+    """Share of the peak that is left at the last step: the lowest rate behind the warm-up."""
+
+    power: Annotated[float, Field(gt=0)] = 2.0
+    """Of `polynomial`; 1 is `linear`."""
+
+    decay: Share = 0.1
+    """Share of the steps in which `wsd` falls, at the end."""
+
+    def num_warmup_steps(self, num_steps: int) -> int:
+        """Steps of a run of `num_steps` in which the rate rises."""
+        return round(self.warmup * num_steps) if self.warmup_steps is None else self.warmup_steps
+
+    def num_decay_steps(self, num_steps: int) -> int:
+        """Steps at the end of a run of `num_steps` in which `wsd` falls."""
+        return round(self.decay * num_steps)
 
 
 class Train(Section):
@@ -326,6 +365,7 @@ class Pretrain(Section):
     """Seed of weights, order, pairs, masks and dropout; 0 is a seed like any other."""
 
     data: Data
+    init_from: InitFrom | None = None
     model: Model = Model()
     train: Train
     optimizer: Optimizer = Optimizer()
@@ -333,3 +373,16 @@ class Pretrain(Section):
     every: Every = Every()
     limits: Limits = Limits()
     tracking: Tracking = Tracking()
+
+    @model_validator(mode="after")
+    def _schedule_fits(self) -> "Pretrain":
+        steps, schedule = self.train.steps, self.schedule
+        warmup = schedule.num_warmup_steps(steps)
+        if warmup > steps:
+            raise ValueError(f"schedule.warmup_steps={warmup} must be at most train.steps={steps}")
+        if schedule.kind == "wsd" and warmup + schedule.num_decay_steps(steps) > steps:
+            raise ValueError(
+                f"schedule: {warmup} steps up and {schedule.num_decay_steps(steps)} down must be "
+                f"at most train.steps={steps} together; lower schedule.warmup or schedule.decay"
+            )
+        return self

@@ -17,7 +17,8 @@ from mlmdist.export.checks import check_ids, check_logits, rows_of
 from mlmdist.export.tokenizer_json import tokenizer_json
 from mlmdist.files import TEMPORARY_MARK, sha256, sync_folder
 from mlmdist.model.bert import Bert
-from mlmdist.model.huggingface import CONFIG_NAME, WEIGHTS_NAME, to_config, to_huggingface
+from mlmdist.model.directory import CONFIG_NAME, WEIGHTS_NAME, to_config
+from mlmdist.model.huggingface import to_huggingface
 from mlmdist.scoring.run import find_checkpoint, open_run
 from mlmdist.tokenizer import SPECIAL_TOKENS, SentencePieceTokenizer, Tokenizer, tokenizer_files
 from mlmdist.train.record import RECORD

@@ -9,11 +9,11 @@ from torch.nn import functional
 
 from mlmdist.config.pretrain import Model
 from mlmdist.model.attention import Attention
+from mlmdist.model.directory import NUM_SEGMENTS
 from mlmdist.model.initial import initialize
 from mlmdist.model.layout import Layout, arrange
 from mlmdist.model.stream import Stream
 
-NUM_SEGMENTS = 2
 NUM_PAIR_CLASSES = 2
 
 

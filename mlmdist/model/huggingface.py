@@ -1,27 +1,21 @@
-"""Weights and shape in Hugging Face's names, both ways, and the reading of a BERT directory."""
+"""Weights in Hugging Face's names, both ways, and the reading of a BERT directory."""
 
-import json
 import logging
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor
 
-from mlmdist.config.loading import build
-from mlmdist.config.pretrain import Model
-from mlmdist.errors import ConfigError, DataError
-from mlmdist.model.bert import NUM_SEGMENTS, Bert
+from mlmdist.errors import DataError
+from mlmdist.model.bert import Bert
+from mlmdist.model.directory import CONFIG_NAME, PICKLE_NAME, read_config, weight_files
 
 log = logging.getLogger(__name__)
-
-WEIGHTS_NAME = "model.safetensors"
-PICKLE_NAME = "pytorch_model.bin"
-CONFIG_NAME = "config.json"
 
 OUTSIDE_LAYERS = {
     "embeddings.tokens.weight": "bert.embeddings.word_embeddings.weight",
@@ -42,28 +36,6 @@ IN_LAYER = {
     "norm": "output.LayerNorm",
 }
 QKV = ("query", "key", "value")
-
-FIXED = {
-    "model_type": "bert",
-    "hidden_act": "gelu",
-    "type_vocab_size": NUM_SEGMENTS,
-    "position_embedding_type": "absolute",
-    "is_decoder": False,
-    "tie_word_embeddings": True,
-}
-"""What this BERT is and Hugging Face's may not be."""
-
-SHAPE = {
-    "num_layers": "num_hidden_layers",
-    "width": "hidden_size",
-    "num_heads": "num_attention_heads",
-    "intermediate": "intermediate_size",
-    "max_positions": "max_position_embeddings",
-    "dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob",
-    "initializer_range": "initializer_range",
-    "layer_norm_eps": "layer_norm_eps",
-}
 
 
 @dataclass(frozen=True)
@@ -129,52 +101,20 @@ def _today(name: str) -> str:
     return name if name.startswith(("bert.", "cls.")) else f"bert.{name}"
 
 
-def to_config(config: Model, vocab_size: int) -> dict[str, Any]:
-    """The content of config.json."""
-    shape = {theirs: getattr(config, ours) for ours, theirs in SHAPE.items()}
-    shape["intermediate_size"] = config.feed_forward_width
-    return {
-        "architectures": ["BertForPreTraining"],
-        "dtype": "float32",
-        "vocab_size": vocab_size,
-        **FIXED,
-        **shape,
-    }
-
-
-def from_config(values: Mapping[str, Any], source: str) -> tuple[Model, int]:
-    """(shape, vocabulary size) in a config.json; raises DataError if it is not our kind of BERT."""
-    for key, wanted in FIXED.items():
-        given = values.get(key, None if key == "model_type" else wanted)
-        if given != wanted:
-            raise DataError(
-                f"{source}: {key}={given!r}; must be {wanted!r}: only BERT as published is read"
-            )
-    shape = {ours: values[theirs] for ours, theirs in SHAPE.items() if theirs in values}
-    try:
-        return build(Model, shape, source), int(values.get("vocab_size", 30522))
-    except ConfigError as error:
-        raise DataError(str(error)) from None
-
-
 def load(folder: Path, seed: int = 0) -> Loaded:
     """The BERT in a Hugging Face directory, to score with or to continue pretraining from.
 
     Heads that it lacks are drawn from `seed`, named in a warning and in `missing`. Raises DataError
     if a weight of the encoder is missing or the directory is not a BERT.
     """
-    source = folder / CONFIG_NAME
-    try:
-        values = json.loads(source.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{source}: not a config that can be read ({error})") from None
-    config, vocab_size = from_config(values, str(source))
+    config, vocab_size = read_config(folder)
     model = Bert(config, vocab_size, seed)
     tensors = read_tensors(folder)
     _check_tied(tensors, folder)
+    _check_shapes(tensors, model, folder)
     state = from_huggingface(tensors, list(model.state_dict()))
     missing = tuple(name for name in model.state_dict() if name not in state)
-    _check_complete(model, state, missing, folder)
+    _check_complete(missing, folder)
     model.load_state_dict(state, strict=False)
     if missing:
         log.warning("%s lacks %s: drawn anew", folder, ", ".join(missing))
@@ -182,16 +122,11 @@ def load(folder: Path, seed: int = 0) -> Loaded:
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:
-    """All weights of a directory by name, from one file or from the parts its index names."""
-    index = folder / f"{WEIGHTS_NAME}.index.json"
-    if (folder / WEIGHTS_NAME).is_file():
-        return _read_safe(folder / WEIGHTS_NAME)
-    if index.is_file():
-        parts = sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
-        return {name: value for part in parts for name, value in _read_safe(folder / part).items()}
-    if (folder / PICKLE_NAME).is_file():
-        return torch.load(folder / PICKLE_NAME, map_location="cpu", weights_only=True)
-    raise DataError(f"{folder}: no weights; must hold {WEIGHTS_NAME} or {PICKLE_NAME}")
+    """All weights of a directory by name; no class but torch's own is built from them."""
+    tensors: dict[str, Tensor] = {}
+    for path in weight_files(folder):
+        tensors |= _read_pickle(path) if path.name == PICKLE_NAME else _read_safe(path)
+    return tensors
 
 
 def _read_safe(path: Path) -> dict[str, Tensor]:
@@ -199,6 +134,17 @@ def _read_safe(path: Path) -> dict[str, Tensor]:
         return safetensors.torch.load_file(path)
     except (OSError, safetensors.SafetensorError) as error:
         raise DataError(f"{path}: not weights that can be read ({error})") from None
+
+
+def _read_pickle(path: Path) -> dict[str, Tensor]:
+    try:
+        values = torch.load(path, map_location="cpu", weights_only=True)
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+    except AttributeError:
+        raise DataError(f"{path}: holds no weights by name; must be a state dict") from None
+    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(f"{path}: not weights that can be read ({reason})") from None
 
 
 def _check_tied(tensors: Mapping[str, Tensor], folder: Path) -> None:
@@ -209,18 +155,23 @@ def _check_tied(tensors: Mapping[str, Tensor], folder: Path) -> None:
         raise DataError(f"{folder}: its decoder is not its token embedding; BERT's are one matrix")
 
 
-def _check_complete(
-    model: Bert, state: Mapping[str, Tensor], missing: tuple[str, ...], folder: Path
-) -> None:
-    """Refuse a directory whose encoder is not whole, or whose shapes are not its config's."""
+def _check_shapes(tensors: Mapping[str, Tensor], model: Bert, folder: Path) -> None:
+    """Refuse weights of other shapes than the directory's own config has; each is named."""
+    given = {_today(name): tuple(tensor.shape) for name, tensor in tensors.items()}
+    expected = {name: tuple(t.shape) for name, t in to_huggingface(model.state_dict()).items()}
+    wrong = [
+        f"{name} is {given[name]} and not {shape}"
+        for name, shape in expected.items()
+        if given.get(name, shape) != shape
+    ]
+    if wrong:
+        raise DataError(f"{folder}: shapes are not those of its {CONFIG_NAME}: {'; '.join(wrong)}")
+
+
+def _check_complete(missing: tuple[str, ...], folder: Path) -> None:
+    """Refuse a directory whose encoder is not whole."""
     encoder = [name for name in missing if name.startswith(("embeddings.", "layers."))]
     if encoder:
         raise DataError(
             f"{folder}: no {their_name(encoder[0])} among its weights; not a whole BERT"
         )
-    for name, expected in model.state_dict().items():
-        if name in state and state[name].shape != expected.shape:
-            raise DataError(
-                f"{folder}: {their_name(name)} has shape {tuple(state[name].shape)}; "
-                f"{CONFIG_NAME} asks for {tuple(expected.shape)}"
-            )

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from mlmdist.errors import DataError
 from mlmdist.model.bert import Bert
-from mlmdist.model.huggingface import CONFIG_NAME, load
+from mlmdist.model.directory import CONFIG_NAME
+from mlmdist.model.huggingface import load
 from mlmdist.scoring.run import is_run, open_run
 from mlmdist.scoring.text import HuggingFaceText, Text, text_of
 

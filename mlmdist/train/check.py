@@ -1,6 +1,7 @@
 """`--check`: four things that must hold before a long run is worth starting.
 
-1. Untrained, the model guesses: the language model loss is near ln V.
+1. Untrained, the model guesses: the language model loss is near ln V. Weights that were there
+   before (`init_from`) have a loss of their own, which is told.
 2. A gradient reaches every parameter.
 3. It can learn: one global batch, seen again and again, is known by heart.
 4. The run folder holds what is written to it: a checkpoint is saved, checked and read back.
@@ -38,7 +39,10 @@ def check(run: Run) -> None:
         raise ConfigError(f"--check: {run.config.run} has begun; give run=another for the checks")
     batch = next(iter(run.loader))
     first = _loss(run, batch)
-    _check_guess(first, math.log(run.sources.tokenizer.vocabulary.size))
+    if run.config.init_from:
+        log.info("1. loss of the weights that the run begins from: %.3f", first)
+    else:
+        _check_guess(first, math.log(run.sources.tokenizer.vocabulary.size))
     _check_gradients(run, batch)
     _check_learning(first, _learn(run, batch))
     _check_folder(run)
@@ -62,7 +66,8 @@ def _check_gradients(run: Run, batch: StepBatch) -> None:
     """The head of the second task is left out where there is none."""
     config = run.config
     counts = agree(batch, run.stop)
-    still = run.engine.unmoved(batch, counts, config.optimizer.learning_rate)
+    moving = replace(batch, number=_first_whole_step(run))
+    still = run.engine.unmoved(moving, counts, config.optimizer.learning_rate)
     if config.data.pair == "none":
         still = [name for name in still if not name.startswith(PAIR_HEAD)]
     if still:
@@ -78,8 +83,14 @@ def _learn(run: Run, batch: StepBatch) -> float:
     for step in range(LEARNING_STEPS):
         counts = agree(batch, run.stop)
         rate = run.config.optimizer.learning_rate * min(1.0, (step + 1) / 10)
-        run.engine.step(replace(batch, number=step), counts, rate)
+        number = _first_whole_step(run) + step
+        run.engine.step(replace(batch, number=number), counts, rate)
     return _loss(run, batch)
+
+
+def _first_whole_step(run: Run) -> int:
+    """The number of the first batch by which every parameter moves."""
+    return run.config.init_from.embeddings_only_steps if run.config.init_from else 0
 
 
 def _check_learning(before: float, after: float) -> None:

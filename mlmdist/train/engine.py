@@ -22,7 +22,11 @@ from torch import Tensor, nn
 os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
 os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
 import deepspeed
-from deepspeed.utils import safe_get_full_fp32_param
+from deepspeed.utils import (
+    safe_get_full_fp32_param,
+    safe_set_full_fp32_param,
+    safe_set_local_fp32_param,
+)
 
 from mlmdist import rng
 from mlmdist.config.pretrain import Pretrain
@@ -31,7 +35,7 @@ from mlmdist.dist import Place
 from mlmdist.model.bert import Bert
 from mlmdist.model.loss import LossSums, loss_sums
 from mlmdist.model.stream import Stream
-from mlmdist.train.optimizer import build_optimizer
+from mlmdist.train.optimizer import WAITS, build_optimizer
 from mlmdist.train.state import Counts
 
 log = logging.getLogger(__name__)
@@ -83,7 +87,7 @@ class Engine:
             self._backward(losses, counts)
             sums += as_vector(losses)
         self.mark(f"batch {batch.number}, update")
-        return self._update(sums, learning_rate)
+        return self._update(sums, learning_rate, batch.number)
 
     @torch.no_grad()
     def evaluate(self, batch: StepBatch) -> Tensor:
@@ -146,9 +150,9 @@ class Engine:
         share = share + losses.pair_sum / max(1, counts.num_pairs)
         self.deepspeed.backward(share * self.here.world_size, scale_wrt_gas=False)
 
-    def _update(self, sums: Tensor, learning_rate: float) -> StepResult:
+    def _update(self, sums: Tensor, learning_rate: float, number: int) -> StepResult:
         for group in self.deepspeed.optimizer.param_groups:
-            group["lr"] = learning_rate
+            group["lr"] = learning_rate if number >= group[WAITS] else 0.0
         norm = self._plain_norm() if self._is_plain() else None
         if norm is not None and not math.isfinite(norm):
             self.deepspeed.zero_grad()  # torch's optimizer alone would take the NaN in
@@ -211,12 +215,45 @@ def _initialize(config: Pretrain, model: Bert, accumulation: int) -> Any:
     if not _has_gpu():
         leave_out_shared_memory_op()
     _keep_quiet()
-    engine, *_ = deepspeed.initialize(
-        model=model,
-        optimizer=build_optimizer(model, config.optimizer),
-        config=deepspeed_config(config, accumulation),
+    steps = config.init_from.embeddings_only_steps if config.init_from else 0
+    stage = config.train.zero_stage
+    optimizer = build_optimizer(
+        model, config.optimizer, zero_stage=stage, embeddings_only_steps=steps
     )
+    is_bf16 = config.train.precision == "bf16"
+    exact = [one.detach().clone() for one in model.parameters()] if is_bf16 else []
+    engine, *_ = deepspeed.initialize(
+        model=model, optimizer=optimizer, config=deepspeed_config(config, accumulation)
+    )
+    if is_bf16:
+        _restore_masters(engine, dict(zip(model.parameters(), exact, strict=True)), stage)
     return engine
+
+
+def _restore_masters(engine: Any, weights: dict[nn.Parameter, Tensor], stage: int) -> None:
+    """Let the fp32 weights begin as they were given: DeepSpeed makes them from bf16 roundings.
+
+    At stage 0 it has also stepped once, by a gradient of 0: weights decayed, moments counted.
+    """
+    optimizer = engine.optimizer
+    if stage == 0:
+        for low, high in zip(optimizer.fp16_groups, optimizer.fp32_groups, strict=True):
+            for parameter, master in zip(low, high, strict=True):
+                master.data.copy_(weights[parameter])
+        optimizer.optimizer.state.clear()
+    for parameter, weight in weights.items():
+        if stage == 3:
+            safe_set_local_fp32_param(parameter, _own_share(parameter, weight))
+        elif stage > 0:
+            safe_set_full_fp32_param(parameter, weight)
+
+
+def _own_share(parameter: Any, weight: Tensor) -> Tensor:
+    """The part of a weight that this rank has at stage 3, padded like the others."""
+    size = parameter.ds_tensor.numel()
+    begin = size * torch.distributed.get_rank()
+    share = weight.flatten()[begin : begin + size]
+    return nn.functional.pad(share, (0, size - len(share)))
 
 
 def _keep_quiet() -> None:

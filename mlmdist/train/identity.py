@@ -17,12 +17,19 @@ CONFIG_FIELDS = (
     "data.order",
     "data.mask",
     "train.global_batch",
+    "init_from.embeddings_only_steps",
     "model",
-    "optimizer.name",
+    "optimizer.kind",
     "train.precision",
     "train.zero_stage",
 )
-FIXED_BY_THE_FILES = ("model", "optimizer.name", "train.precision", "train.zero_stage")
+FIXED_BY_THE_FILES = (
+    "init_from.embeddings_only_steps",
+    "model",
+    "optimizer.kind",
+    "train.precision",
+    "train.zero_stage",
+)
 
 
 def of_config(config: Pretrain) -> Identity:

@@ -26,6 +26,7 @@ def fit(run: Run) -> None:
         "train", float(run.plan.num_steps), "steps", shown=run.here.rank == 0
     ) as progress:
         progress.resume_at(float(run.state.batch))
+        look_at_start(run)
         run.meter.leave_out()
         for batch in run.loader:
             counts = agree(batch, run.stop)
@@ -38,7 +39,7 @@ def fit(run: Run) -> None:
             if step == 1 or due(step, every.log, run):
                 run.sink.log(step, run.meter.read(rate, run.state.num_tokens) | run.progress())
             if run.held_out and due(step, every.evaluate, run):
-                run.sink.log(step, evaluate(run.engine, run.held_out, config.data.pair))
+                run.sink.log(step, look(run))
                 run.meter.leave_out()
             if save_due(step, run, skipped=result.skipped):
                 run.save()
@@ -47,6 +48,18 @@ def fit(run: Run) -> None:
             if run.stop.requested:
                 break
     finish(run)
+
+
+def look_at_start(run: Run) -> None:
+    """The held-out losses of weights that were there before: later ones are compared to them."""
+    if run.config.init_from and run.held_out and run.state.batch == 0:
+        run.state.at_start = look(run)
+        run.sink.log(0, run.state.at_start)
+
+
+def look(run: Run) -> dict[str, float]:
+    """The held-out losses of the weights as they are."""
+    return evaluate(run.engine, run.held_out, run.config.data.pair, run.state.at_start)
 
 
 def agree(batch: StepBatch, stop: Stop) -> Counts:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from mlmdist.errors import DataError
+from mlmdist.train.optimizer import group_names
 
 MODEL_FILES = "*model_states.pt"
 OPTIMIZER_FILES = "*optim_states.pt"
@@ -120,8 +121,8 @@ def _whole_weights(model: dict[str, Any]) -> dict[str, Tensor]:
     copies = model["optimizer"].get("fp32_groups")
     if copies is None:
         return {name: value.float() for name, value in module.items()}
-    names = [name for name, value in module.items() if value.ndim > 1]
-    names += [name for name, value in module.items() if value.ndim <= 1]
+    groups = group_names(module, with_embeddings_apart=len(copies) > 2)
+    names = [name for group in groups for name in group]
     flat = [value for group in copies for value in group]
     found = dict(zip(names, flat, strict=True))
     return {name: found[name].detach() for name in module}

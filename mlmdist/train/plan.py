@@ -10,7 +10,6 @@ from mlmdist.data.sequence import num_micro_batches
 from mlmdist.logs import quantity
 from mlmdist.tokenizer import NUM_SPECIAL_POSITIONS
 from mlmdist.train import costs
-from mlmdist.train.schedule import num_warmup_steps
 from mlmdist.train.sources import Sources
 
 
@@ -71,7 +70,7 @@ def make_plan(config: Pretrain, sources: Sources, world_size: int) -> Plan:
     return Plan(
         world_size=world_size,
         num_steps=train.steps,
-        num_warmup_steps=num_warmup_steps(config.schedule, train.steps),
+        num_warmup_steps=config.schedule.num_warmup_steps(train.steps),
         rows_per_rank=-(-train.global_batch // world_size),
         accumulation=num_micro_batches(train.global_batch, train.micro_batch, world_size),
         corpora=corpora,
@@ -105,6 +104,15 @@ def _lengths(sources: Sources, corpora: tuple[CorpusPlan, ...]) -> tuple[float, 
     return mean + NUM_SPECIAL_POSITIONS, max(manifest.max_seq_len for manifest in manifests)
 
 
+def _beginning(config: Pretrain) -> list[tuple[str, str]]:
+    """The weights that the run begins from, if they are there already."""
+    if config.init_from is None:
+        return []
+    steps = config.init_from.embeddings_only_steps
+    first = f"; only embeddings move for {steps:,} steps" if steps else ""
+    return [("begins from", f"{config.init_from.path}{first}")]
+
+
 def _times(steps: int, every: int, due: bool) -> int:
     """How often something is done that is also done after the last step."""
     return -(-steps // every) if due else 0
@@ -135,6 +143,7 @@ def _lines(plan: Plan, config: Pretrain) -> list[tuple[str, str]]:
         ("ranks", f"{plan.world_size}, ZeRO stage {train.zero_stage}, {train.precision}"),
         ("steps", f"{plan.num_steps:,}, of which {plan.num_warmup_steps:,} warm up"),
         ("batch", f"{train.global_batch:,} rows = {cut}"),
+        *_beginning(config),
         ("data", f"{seen}, {all_tokens}"),
         *mixed,
         ("padding", f"none computed ({plan.padding_share:.0%} of padded rows would be padding)"),

@@ -18,7 +18,7 @@ from mlmdist.dist import Place
 from mlmdist.errors import Preempted
 from mlmdist.model.bert import Bert
 from mlmdist.tracking.metrics import NoSink, Sink
-from mlmdist.train import checkpoint, folder, identity
+from mlmdist.train import checkpoint, folder, identity, init_from, starting_weights
 from mlmdist.train.checkpoint import Record
 from mlmdist.train.engine import Engine
 from mlmdist.train.meeting import use_threads
@@ -52,6 +52,8 @@ class Run:
     watchdog: Watchdog
     threads: int
     saved_step: int
+    began_from: str | None
+    """The hash of the weights that were there before (`init_from`); None for new ones."""
 
     def save(self) -> None:
         """Write a checkpoint of the run as it is. All ranks together."""
@@ -95,7 +97,7 @@ class Run:
             position=replace(position, skipped=self.state.skipped).to_json(),
             counters=self.state.to_json(),
             meter=meter,
-            identity=self.sources.identity(self.config),
+            identity=self.sources.identity(self.config) | {init_from.FIELD: self.began_from},
             config=self.config.model_dump(mode="json"),
             vocab_size=self.sources.tokenizer.vocabulary.size,
             git_commit=git_commit(),
@@ -126,6 +128,11 @@ def opened(
     plan = make_plan(config, sources, here.world_size)
     watchdog.mark("building the model")
     model = Bert(config.model, sources.tokenizer.vocabulary.size, config.seed)
+    began_from = record.identity.get(init_from.FIELD) if record else None
+    if config.init_from and record is None:
+        watchdog.mark(f"reading {config.init_from.path}")
+        starting_weights.begin(model, config, sources.tokenizer)
+        began_from = init_from.identity(config, None)
     engine = Engine(config, model, here, accumulation=plan.accumulation, mark=watchdog.mark)
     state, meter, position = TrainState(), Meter(plan, config.data.pair), Position()
     if start is not None and record is not None:
@@ -139,7 +146,7 @@ def opened(
     held_out = _held_out(config, here, sources)
     if here.rank == 0 and not trial:  # behind all that may refuse the config
         folder.save_config(config)
-    sink = NoSink() if trial else _sink(config, here, sources, state.batch)
+    sink = NoSink() if trial else _sink(config, here, sources, state.batch if record else -1)
     run = Run(
         config=config,
         here=here,
@@ -155,6 +162,7 @@ def opened(
         watchdog=watchdog,
         threads=threads,
         saved_step=state.batch if record else -1,
+        began_from=began_from,
     )
     with _closing(loader, sink):
         yield run
@@ -186,9 +194,9 @@ def _start(
     if start is None:
         return None, None
     record = Record.read(start)
-    identity.refuse_changes(
-        record.identity, sources.identity(config), accepted=accept, where=str(start)
-    )
+    weights = init_from.identity(config, record.identity.get(init_from.FIELD))
+    now = sources.identity(config) | {init_from.FIELD: weights}
+    identity.refuse_changes(record.identity, now, accepted=accept, where=str(start))
     commit = git_commit()
     if record.git_commit != commit:
         log.warning("saved by commit %s, resumed by %s", record.git_commit, commit)

@@ -1,7 +1,8 @@
 """The counters of a run: where it is, what it has seen, and which batches taught it nothing."""
 
 import logging
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mlmdist.errors import NoProgress
@@ -28,6 +29,8 @@ class TrainState:
     batch: int = 0
     num_tokens: int = 0
     skipped: tuple[int, ...] = ()
+    at_start: Mapping[str, float] = field(default_factory=dict)
+    """The held-out figures of the weights that the run began from; none for new weights."""
 
     def advance(self, counts: Counts, *, skipped: bool) -> int:
         """Count one batch as done and return the number of batches done.
@@ -58,4 +61,5 @@ class TrainState:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "TrainState":
         """The counters that `to_json` gave."""
-        return cls(values["batch"], values["num_tokens"], tuple(values["skipped"]))
+        at_start = values.get("at_start", {})  # older records have none
+        return cls(values["batch"], values["num_tokens"], tuple(values["skipped"]), at_start)

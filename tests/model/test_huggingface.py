@@ -11,7 +11,8 @@ from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, BertMo
 
 from mlmdist.errors import DataError
 from mlmdist.model.bert import Bert
-from mlmdist.model.huggingface import from_config, load, to_config, to_huggingface
+from mlmdist.model.directory import from_config, to_config
+from mlmdist.model.huggingface import load, to_huggingface
 from mlmdist.model.stream import Stream
 from tests.model.reference import SHAPE, VOCAB_SIZE, pair, random_stream, their_config
 
@@ -115,6 +116,44 @@ def test_an_encoder_that_is_not_whole_is_refused(tmp_path):
     save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(DataError, match=r"attention\.self"):
         load(tmp_path)
+
+
+def test_every_weight_of_another_shape_is_named(tmp_path):
+    theirs, _ = pair(torch.float32)
+    theirs.save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    wrong = ["bert.encoder.layer.1.attention.self.key.weight", "cls.predictions.bias"]
+    for name in wrong:
+        weights[name] = weights[name][..., 1:].contiguous()
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(DataError) as error:
+        load(tmp_path)
+    assert f"{wrong[0]} is (48, 47) and not (48, 48); {wrong[1]} is (96,)" in str(error.value)
+
+
+def test_the_first_configs_name_no_model_type(tmp_path):
+    theirs, ours = pair(torch.float32)
+    theirs.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["model_type"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert load(tmp_path).model.state_dict().keys() == ours.state_dict().keys()
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(DataError, match="model_type=None"):
+        load(tmp_path)
+
+
+def test_no_class_is_built_from_a_pickle(tmp_path):
+    pair(torch.float32)[0].config.save_pretrained(tmp_path)
+    for content, said in (
+        (Path("here"), "not weights that can be read"),
+        (b"no pickle", "not weights that can be read"),
+        (torch.zeros(3), "holds no weights by name"),
+    ):
+        with (tmp_path / "pytorch_model.bin").open("wb") as file:
+            file.write(content) if isinstance(content, bytes) else torch.save(content, file)
+        with pytest.raises(DataError, match=rf"pytorch_model\.bin: {said}"):
+            load(tmp_path)
 
 
 def test_a_decoder_of_its_own_is_refused(tmp_path):

@@ -58,7 +58,7 @@ def config(case: Case, **optimizer: Any) -> Pretrain:
                 "precision": case.precision,
                 "zero_stage": case.stage,
             },
-            "optimizer": {"name": "sgd", "clip": 0.0} | optimizer,
+            "optimizer": {"kind": "sgd", "clip": 0.0} | optimizer,
         }
     )
 
@@ -209,7 +209,7 @@ def poisoned(here: Place, cases: list[Case]) -> list[tuple[bool, bool, bool, boo
     """(skipped?, nothing changed?, next step taken?, weights finite?) with a NaN in one step."""
     answers = []
     for case in cases:
-        engine = build(case, here, name="adamw")
+        engine = build(case, here, kind="adamw")
         before = masters(engine)
         engine.here = SimpleNamespace(rank=here.rank, world_size=math.nan)  # pyright: ignore[reportAttributeAccessIssue]
         batch = rows.rank_batch(0, here.rank, here.world_size, case.accumulation)
@@ -236,7 +236,7 @@ def dropout_runs(here: Place) -> list[dict[str, Tensor]]:
     answers = []
     for evaluate, seed in ((False, 0), (True, 0), (False, 1)):
         case = Case(1, "fp32", 2)
-        settings = config(case, name="adamw")
+        settings = config(case, kind="adamw")
         model_settings = settings.model.model_copy(update={"dropout": 0.2})
         settings = settings.model_copy(update={"model": model_settings, "seed": seed})
         engine = Engine(
@@ -288,7 +288,7 @@ def unmoved(here: Place, *, fault: bool) -> list[list[str]]:
     """What does not move in a step, a stage a list; with `fault` a layer forgets its bias."""
     found = []
     for stage in STAGES:
-        engine = build(Case(stage, "bf16" if stage else "fp32", 2), here, name="adamw")
+        engine = build(Case(stage, "bf16" if stage else "fp32", 2), here, kind="adamw")
         if fault:
             expand = engine.deepspeed.module.layers[1].expand
             expand.forward = partial(forget_bias, expand)

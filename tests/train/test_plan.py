@@ -24,6 +24,24 @@ def test_every_recipe_is_a_config(path: Path) -> None:
     assert load(Pretrain, path, []).train.steps > 0
 
 
+PUBLISHED = {
+    "tiny": (2, 128, 2),
+    "mini": (4, 256, 4),
+    "small": (4, 512, 8),
+    "medium": (8, 512, 8),
+    "base": (12, 768, 12),
+    "large": (24, 1024, 16),
+}
+"""Layers, width and heads (Turc et al. 2019; Devlin et al. 2019)."""
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_recipes_have_the_published_sizes(name: str) -> None:
+    model = load(Pretrain, Path(f"configs/pretrain/{name}.yaml"), []).model
+    assert (model.num_layers, model.width, model.num_heads) == PUBLISHED[name]
+    assert model.feed_forward_width == 4 * model.width
+
+
 @pytest.mark.parametrize("shape", [Model(num_layers=2, width=32, num_heads=2), Model(num_layers=1)])
 def test_parameters_are_counted_as_the_model_has_them(shape: Model) -> None:
     counted = sum(parameter.numel() for parameter in Bert(shape, NUM_PIECES).parameters())
