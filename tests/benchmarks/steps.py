@@ -240,7 +240,7 @@ def peak_flops(dtype: torch.dtype, size: int = 2048, tries: int = 7) -> float:
     left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
 
     def multiply() -> None:
-        left @ right
+        torch.matmul(left, right)
         if device.type == "cuda":
             torch.cuda.synchronize()
 
