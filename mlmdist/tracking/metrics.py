@@ -42,7 +42,7 @@ class Sink:
         enabled: bool,
         levels: Mapping[str, SupportsFloat] | None = None,
     ) -> "Sink":
-        """The sink of a run that starts after `resume_step` steps (0: at its beginning).
+        """The sink of a run that starts after `resume_step` steps (-1: with an empty history).
 
         Lines of later steps, of a process that went further than its last checkpoint, are cut away.
         MLflow keeps the points it has of those steps: a point that is there is not sent again.
