@@ -32,8 +32,9 @@ from mlmdist.blocks import (
 )
 from mlmdist.errors import DataError
 from mlmdist.files import AnyPath, sha256
+from mlmdist.manifest import Manifest
 from mlmdist.rng import absorb_array, hash64
-from mlmdist.shards import Manifest, Shard, ShardEntry, ShardSet
+from mlmdist.shards import Shard, ShardEntry, ShardSet
 from mlmdist.tokenizer import NUM_SPECIAL_POSITIONS
 
 MASK64 = (1 << 64) - 1
