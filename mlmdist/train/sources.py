@@ -77,6 +77,11 @@ class Sources:
                 levels |= {name: cross_entropy(train, one) for name, one in named.items()}
         return levels
 
+    def unigram_entropy(self) -> float:
+        """The loss in nats of a guess by word frequency alone, on the text trained on."""
+        counts = self._unigram()
+        return cross_entropy(counts, counts)
+
     def _unigram(self) -> Int64[np.ndarray, "ids"]:
         """Counts of the ids in as many windows of the mixture as the corpora have together."""
         sets = list(self.train.values())

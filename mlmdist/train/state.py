@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from typing import Any
 
 from mlmdist.errors import NoProgress
@@ -19,6 +20,11 @@ class Counts:
     num_pairs: int
     num_tokens: int
     num_stops: int = 0
+    num_left_out: int = 0
+    """Rows of bad blocks, which the other counts leave out."""
+
+    corpus_tokens: tuple[int, ...] = ()
+    """`num_tokens` by corpus."""
 
 
 @dataclass
@@ -28,6 +34,8 @@ class TrainState:
     batch: int = 0
     num_tokens: int = 0
     skipped: tuple[int, ...] = ()
+    num_left_out: int = 0
+    corpus_tokens: tuple[int, ...] = ()
 
     def advance(self, counts: Counts, *, skipped: bool) -> int:
         """Count one batch as done and return the number of batches done.
@@ -36,6 +44,9 @@ class TrainState:
         """
         number, self.batch = self.batch, self.batch + 1
         self.num_tokens += counts.num_tokens
+        self.num_left_out += counts.num_left_out
+        both = zip_longest(self.corpus_tokens, counts.corpus_tokens, fillvalue=0)
+        self.corpus_tokens = tuple(map(sum, both))
         if skipped:
             self.skipped = (*self.skipped, number)
             log.warning("batch %d gave a loss or gradient that is not finite: skipped", number)
@@ -57,5 +68,11 @@ class TrainState:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "TrainState":
-        """The counters that `to_json` gave."""
-        return cls(values["batch"], values["num_tokens"], tuple(values["skipped"]))
+        """The counters that `to_json` gave; an older one left some out."""
+        return cls(
+            batch=values["batch"],
+            num_tokens=values["num_tokens"],
+            skipped=tuple(values["skipped"]),
+            num_left_out=values.get("num_left_out", 0),
+            corpus_tokens=tuple(values.get("corpus_tokens", ())),
+        )
