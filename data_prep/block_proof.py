@@ -16,8 +16,8 @@ from jaxtyping import Int64
 
 from data_prep.sealing import count_tokens
 from mlmdist.blocks import BEFORE_GAP, ENDS_ON_SENTENCE, LAST_OF_DOCUMENT, OPTIONAL, ROW_LONG, Block
+from mlmdist.manifest import Manifest
 from mlmdist.rng import absorb_array, hash64
-from mlmdist.shards import Manifest
 from mlmdist.tokenizer import NUM_SPECIAL_POSITIONS
 
 MASK64 = (1 << 64) - 1

@@ -27,7 +27,8 @@ from mlmdist.config.pretrain import Mask
 from mlmdist.errors import DataError
 from mlmdist.files import AnyPath, write_text
 from mlmdist.logs import quantity
-from mlmdist.shards import Manifest, ShardSet
+from mlmdist.manifest import Manifest
+from mlmdist.shards import ShardSet
 from mlmdist.tokenizer import Tokenizer, load_tokenizer
 
 MOST_FREQUENT = 30

@@ -11,15 +11,8 @@ from jaxtyping import Int64
 from data_prep.parts import part_entry, read_report, seal_keys, side_path
 from mlmdist.blocks import ROWS_PER_BLOCK, Block, concatenate, spans, take
 from mlmdist.files import AnyPath, atomic_writer, write_json, write_text
-from mlmdist.shards import (
-    Manifest,
-    Shard,
-    ShardEntry,
-    fingerprint,
-    manifest_checksum,
-    table_line,
-    write_shard,
-)
+from mlmdist.manifest import Manifest, fingerprint, manifest_checksum
+from mlmdist.shards import Shard, ShardEntry, table_line, write_shard
 
 BLOCK_DIGITS = 6
 

@@ -15,7 +15,8 @@ from data_prep.progress import tell
 from mlmdist.blocks import ROWS_PER_BLOCK, Block
 from mlmdist.errors import DataError
 from mlmdist.files import AnyPath, sha256
-from mlmdist.shards import Manifest, Shard, ShardEntry, ShardSet
+from mlmdist.manifest import Manifest
+from mlmdist.shards import Shard, ShardEntry, ShardSet
 
 FIELD_NAMES = tuple(f.name for f in fields(Block))
 COPY_BYTES = 1 << 20

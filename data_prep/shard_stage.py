@@ -35,7 +35,7 @@ from data_prep.tags import tags_fingerprint
 from data_prep.words import words_fingerprint
 from mlmdist.errors import DataError
 from mlmdist.files import AnyPath, existing, make_folder
-from mlmdist.shards import Manifest
+from mlmdist.manifest import Manifest
 from mlmdist.tokenizer import META_NAME
 
 log = logging.getLogger(__name__)

@@ -23,15 +23,8 @@ from data_prep.progress import StageProgress
 from data_prep.shard_proof import check_shard
 from mlmdist.blocks import OPTIONAL
 from mlmdist.files import AnyPath
-from mlmdist.shards import (
-    SHARD_LINE_BYTES,
-    Manifest,
-    ShardEntry,
-    ShardSet,
-    fingerprint,
-    manifest_checksum,
-    table_line,
-)
+from mlmdist.manifest import Manifest, fingerprint, manifest_checksum
+from mlmdist.shards import SHARD_LINE_BYTES, ShardEntry, ShardSet, table_line
 from mlmdist.tokenizer import META_NAME
 
 log = logging.getLogger(__name__)

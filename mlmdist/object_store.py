@@ -20,7 +20,7 @@ PART_BYTES = 16 << 20
 """Bytes that a writer holds of an object: it goes in parts of so many, at most 10,000 of them."""
 
 MANIFEST_NAME = "manifest.json"
-PACKAGES = {"s3": "mlmdist[s3]", "s3a": "mlmdist[s3]", "gs": "mlmdist[gs]", "gcs": "mlmdist[gs]"}
+PACKAGES = {"s3": "mlmdist[s3]", "s3a": "mlmdist[s3]", "gs": "gcsfs", "gcs": "gcsfs"}
 TRANSPORTS = ("botocore", "aiobotocore", "aiohttp", "google", "gcsfs", "azure", "fsspec")
 OF_THE_MACHINE = {
     errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.EBUSY,

@@ -12,27 +12,28 @@ memory map would die by SIGBUS when the file is cut under it.
 
 import hashlib
 import json
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, get_origin
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import google_crc32c
 import numpy as np
 from jaxtyping import Int64
 
 from mlmdist.arrays import read_array
+from mlmdist.block_cache import BlockCache, CachedBlock
 from mlmdist.blocks import Block, broken_member, decode, encode, tar_member
 from mlmdist.errors import DataError
 from mlmdist.files import AnyPath, atomic_writer, open_random
+from mlmdist.manifest import LAYOUT_VERSION, Manifest, check_types
 
-LAYOUT_VERSION = 1
 SHARD_LINE_BYTES = 256
 INDEX_NAME = "__index__"
 TRAILER = bytes(1024)  # two empty records end a tar
-OPEN_SHARDS = 64
-SENTENCE_PIECE_IDS = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
-"""Of sets whose manifest names none."""
+OPEN_SHARDS, OPEN_OBJECTS = 64, 1024  # whose index is held: files, and objects of a store
+READINGS = 2  # of a block before it counts as bad: the way from a store may have damaged it
 
 
 @dataclass(frozen=True)
@@ -60,45 +61,6 @@ class BlockEntry:
     crc32c: int
     rows: int
     tokens: int
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What a shard set is. Only `content_fingerprint` feeds order and resume checks."""
-
-    content_fingerprint: str
-    tokenizer_hash: str
-    vocab_size: int
-    max_seq_len: int
-    """Longest row a window makes, with its three special tokens."""
-
-    num_documents: int
-    num_windows: int
-    num_blocks: int
-    num_shards: int
-    num_tokens: int
-    """Tokens in the windows, repeated ones included."""
-
-    num_repeated: int
-    blocks_per_shard: int
-    layout_version: int = LAYOUT_VERSION
-    special_ids: dict[str, int] = field(default_factory=lambda: dict(SENTENCE_PIECE_IDS))
-    """The tokenizer's special tokens by name; of these, text gives [UNK] alone."""
-
-    balance: dict[str, Any] = field(default_factory=dict)
-    """Documents, characters and tokens: in = out + dropped by cause (law W2)."""
-
-    provenance: dict[str, Any] = field(default_factory=dict)
-    """Library versions, Unicode tables, sources and the resolved config."""
-
-    checksum: str = ""
-    """SHA-256 of the manifest's JSON without this: nothing else covers balance and provenance."""
-
-
-def manifest_checksum(manifest: Manifest) -> str:
-    """What `checksum` must be."""
-    plain = asdict(manifest) | {"checksum": ""}
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
 def write_shard(path: AnyPath, blocks: Iterable[tuple[str, Block]]) -> ShardEntry:
@@ -146,12 +108,18 @@ def table_line(entry: ShardEntry) -> bytes:
     return text.ljust(SHARD_LINE_BYTES - 1) + b"\n"
 
 
+class BadBlock(DataError):
+    """A block that is wrong in its shard, of `num_rows` rows that cannot be had."""
+
+    num_rows = 0
+
+
 class Shard:
     """An open shard: size, trailer and index are checked; blocks are read by number."""
 
-    def __init__(self, path: AnyPath, entry: ShardEntry) -> None:
+    def __init__(self, path: AnyPath, entry: ShardEntry, cache: BlockCache | None = None) -> None:
         """Open `path`; raises DataError if it is missing or not what `entry` describes."""
-        self.path = path
+        self.path, self.sha256, self.cache = path, entry.sha256, cache
         try:
             self.file = open_random(path)
         except OSError as error:
@@ -181,18 +149,49 @@ class Shard:
         return [BlockEntry(**row) for row in json.loads(data)]
 
     def read_block(self, number: int) -> Block:
-        """Block `number` of this shard; raises DataError naming the field and byte if damaged."""
+        """Block `number` of this shard; raises BadBlock naming the field and byte if damaged."""
         entry = self.index[number]
-        where = f"{self.path}: block {entry.key} at byte {entry.offset}"
-        try:
-            data = self.file.read(entry.offset, entry.bytes)
-        except OSError as error:
-            raise DataError(f"{where}: cannot be read ({error.strerror or error})") from None
+        if self.cache is None:
+            data = self._read(entry)
+        else:
+            data = self.cache.read(self._cached(entry), lambda: self._read(entry))
+        return decode(data, self._where(entry))
+
+    def fetch_ahead(self, number: int) -> None:
+        """Have the cache hold block `number`, if there is one; raises what `read_block` does."""
+        entry = self.index[number]
+        if self.cache is not None:
+            self.cache.fetch_ahead(self._cached(entry), lambda: self._read(entry))
+
+    def _read(self, entry: BlockEntry) -> bytes:
+        """A block's bytes out of the shard, checked."""
+        problem = ""
+        for _ in range(READINGS):
+            try:
+                data = self.file.read(entry.offset, entry.bytes)
+            except OSError as error:
+                reason = f"cannot be read ({error.strerror or error})"
+                raise DataError(f"{self._where(entry)}: {reason}") from None
+            problem = self._problem(entry, data)
+            if not problem:
+                return data
+        error = BadBlock(f"{self._where(entry)}{problem}")
+        error.num_rows = entry.rows
+        raise error
+
+    def _problem(self, entry: BlockEntry, data: bytes) -> str:
+        """What is wrong with the bytes of a block, behind its name; empty if nothing is."""
         if len(data) != entry.bytes:
-            raise DataError(f"{where}: only {len(data)} of {entry.bytes} bytes are there")
-        if google_crc32c.value(data) != entry.crc32c:
-            raise DataError(f"{where} does not match its CRC: {broken_member(data, where)}")
-        return decode(data, where)
+            return f": only {len(data)} of {entry.bytes} bytes are there"
+        if google_crc32c.value(data) == entry.crc32c:
+            return ""
+        return f" does not match its CRC: {broken_member(data, self._where(entry))}"
+
+    def _where(self, entry: BlockEntry) -> str:
+        return f"{self.path}: block {entry.key} at byte {entry.offset}"
+
+    def _cached(self, entry: BlockEntry) -> CachedBlock:
+        return CachedBlock(self.sha256, entry.key, entry.bytes, entry.crc32c)
 
     def close(self) -> None:
         """Close the file."""
@@ -200,15 +199,26 @@ class Shard:
 
 
 class ShardSet:
-    """A shard set opened for reading; `manifest` says what it is."""
+    """A shard set opened for reading; `manifest` says what it is.
 
-    def __init__(self, folder: AnyPath, manifest: Manifest) -> None:
+    Threads may read a remote set side by side; one on this machine is closed under others.
+    """
+
+    def __init__(
+        self, folder: AnyPath, manifest: Manifest, cache: BlockCache | None = None
+    ) -> None:
         self.folder, self.manifest = folder, manifest
+        self.is_remote = not isinstance(folder, Path)
+        self.cache = cache if self.is_remote else None
         self.opened: OrderedDict[int, Shard] = OrderedDict()  # shard number -> shard, oldest first
+        self.opening = threading.Lock()
 
     @classmethod
-    def open(cls, folder: AnyPath) -> "ShardSet":
-        """The set in `folder`; raises DataError if there is none or its layout is unknown."""
+    def open(cls, folder: AnyPath, cache: BlockCache | None = None) -> "ShardSet":
+        """The set in `folder`; raises DataError if there is none or its layout is unknown.
+
+        Blocks of a remote one go through `cache`.
+        """
         path = folder / "manifest.json"
         if not path.is_file():
             raise DataError(
@@ -224,8 +234,8 @@ class ShardSet:
                     "make the shards again, or use the release that wrote them"
                 )
             manifest = Manifest(**values)
-            _check_types(manifest)
-            return cls(folder, manifest)
+            check_types(manifest)
+            return cls(folder, manifest, cache)
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path}: not a shard set's manifest ({error})") from None
 
@@ -258,40 +268,35 @@ class ShardSet:
         return counts
 
     def read_block(self, number: int) -> Block:
-        """Block `number` of the set, checked; raises DataError naming shard, block and byte."""
+        """Block `number` of the set, checked; raises BadBlock naming shard, block and byte."""
         shard, block = divmod(number, self.manifest.blocks_per_shard)
         return self._shard(shard).read_block(block)
 
+    def fetch_ahead(self, number: int) -> None:
+        """Have the cache of a remote set hold block `number`; raises what `read_block` does."""
+        if self.cache is not None:
+            shard, block = divmod(number, self.manifest.blocks_per_shard)
+            self._shard(shard).fetch_ahead(block)
+
     def _shard(self, number: int) -> Shard:
-        if number in self.opened:
-            self.opened.move_to_end(number)
-            return self.opened[number]
+        with self.opening:
+            if number in self.opened:
+                self.opened.move_to_end(number)
+                return self.opened[number]
         entry = self.entry(number)
-        shard = self.opened[number] = Shard(self.folder / entry.name, entry)
-        if len(self.opened) > OPEN_SHARDS:
-            self.opened.popitem(last=False)[1].close()
-        return shard
+        return self._hold(number, Shard(self.folder / entry.name, entry, self.cache))
+
+    def _hold(self, number: int, shard: Shard) -> Shard:
+        """Keep a shard open among the last used, or the one that a thread has opened meanwhile."""
+        with self.opening:
+            held = self.opened.setdefault(number, shard)
+            if len(self.opened) > (OPEN_OBJECTS if self.is_remote else OPEN_SHARDS):
+                self.opened.popitem(last=False)[1].close()
+        if held is not shard:
+            shard.close()
+        return held
 
     def close(self) -> None:
         """Close every open shard."""
         while self.opened:
             self.opened.popitem()[1].close()
-
-
-def _check_types(manifest: Manifest) -> None:
-    """Raise TypeError for a field that does not hold what it must."""
-    for each in fields(Manifest):
-        value = getattr(manifest, each.name)
-        wanted = get_origin(each.type) or each.type
-        if type(value) is not wanted or (wanted is int and value < 0):
-            raise TypeError(f"{each.name} is {value!r}")
-
-
-def fingerprint(tokenizer_hash: str, counts: dict[str, int], checksums: Iterable[str]) -> str:
-    """The content fingerprint: a hash of layout version, tokenizer, counts and shard checksums."""
-    digest = hashlib.sha256()
-    head = {"layout_version": LAYOUT_VERSION, "tokenizer_hash": tokenizer_hash, "counts": counts}
-    digest.update(json.dumps(head, sort_keys=True).encode())
-    for checksum in checksums:
-        digest.update(bytes.fromhex(checksum))
-    return digest.hexdigest()

@@ -20,6 +20,7 @@ CHANGES = ("PUT", "POST", "DELETE")
 DENIED = (
     b"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
 )
+BUSY = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Slow Down</Message></Error>"
 
 
 class QuietHandler(MotoRequestHandler):
@@ -34,7 +35,7 @@ class S3Server:
 
     It keeps its objects when it is stopped and started again. `allow(n)` lets n more requests that
     change something come through, and denies all that come after, as if the client had died there.
-    `stop_after(n)` stops it after n more changes.
+    `stop_after(n)` stops it after n more changes. `be_away(n)` answers n more requests with 503.
     """
 
     def __init__(self) -> None:
@@ -46,6 +47,7 @@ class S3Server:
         self.lock = Lock()
         self.left: int | None = None
         self.last: int | None = None
+        self.away = 0
         self.changes = 0
         self.requests = 0
 
@@ -108,6 +110,11 @@ class S3Server:
         with self.lock:
             self.left, self.last, self.changes = changes, None, 0
 
+    def be_away(self, requests: int) -> None:
+        """Be too busy for so many more requests."""
+        with self.lock:
+            self.away = requests
+
     def stop_after(self, changes: int) -> None:
         """Stop after so many more changes; `wait` says when."""
         with self.lock:
@@ -122,6 +129,7 @@ class S3Server:
     def reset(self) -> None:
         """Forget all objects and uploads, and all orders."""
         self.allow(None)
+        self.be_away(0)
         if keys := self.keys():
             rows = [{"Key": key} for key in keys]
             self.client.delete_objects(Bucket=BUCKET, Delete={"Objects": rows})
@@ -157,14 +165,17 @@ class S3Server:
     def _gate(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         with self.lock:
             self.requests += 1
+            away = self.away > 0
+            self.away -= away
             denied = self.left == 0
             if environ["REQUEST_METHOD"] in CHANGES and not denied:
                 self.changes += 1
                 self.left = None if self.left is None else self.left - 1
                 if self.changes == self.last:
                     self.stopper.start()
-        if denied:
+        if denied or away:
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-            start_response("403 Forbidden", [("Content-Type", "application/xml")])
-            return [] if environ["REQUEST_METHOD"] == "HEAD" else [DENIED]
+            status, answer = ("403 Forbidden", DENIED) if denied else ("503 Slow Down", BUSY)
+            start_response(status, [("Content-Type", "application/xml")])
+            return [] if environ["REQUEST_METHOD"] == "HEAD" else [answer]
         return self.application(environ, start_response)

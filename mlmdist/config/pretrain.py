@@ -4,9 +4,20 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import Discriminator, Field, PositiveInt, Tag, model_validator
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    PositiveInt,
+    Tag,
+    model_validator,
+)
 
 from mlmdist.config.loading import HIDDEN_MARK, Section
+from mlmdist.errors import ConfigError
+from mlmdist.files import AnyPath, place
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0, lt=1)]
@@ -26,6 +37,25 @@ OneOrSeveral: TypeAlias = Annotated[
 ]
 """A value or a list, told apart by its form, so that a mistake is told of that form alone."""
 FILE_SCHEMES = ("", "file", "sqlite")  # their paths may hold an @
+
+
+def _place(value: Any) -> AnyPath:
+    if not isinstance(value, str | AnyPath) or not str(value).strip():
+        raise ValueError("must be a folder, or a URL such as s3://bucket/folder")
+    try:
+        return place(value)
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+
+
+def _here(value: Any) -> Any:
+    if "://" in str(value):
+        raise ValueError("must be a folder on this machine; copy what is behind the URL")
+    return value
+
+
+Place: TypeAlias = Annotated[AnyPath, PlainValidator(_place), PlainSerializer(str)]
+"""A folder on this machine, or a URL such as `s3://bucket/folder`."""
 
 
 class Order(Section):
@@ -104,8 +134,8 @@ class Mask(Section):
 class HeldOutSet(Section):
     """A shard set evaluated on, among several."""
 
-    path: Path
-    """Its folder."""
+    path: Place
+    """Its folder, or URL."""
 
     name: Name = ""
     """What its losses are called; default the folder's name."""
@@ -118,17 +148,31 @@ class Corpus(HeldOutSet):
     """Its share of the rows, in proportion to the other weights (mlmdist/data/mixture.py)."""
 
 
+class Cache(Section):
+    """Blocks of remote shard sets, kept on this machine (mlmdist/block_cache.py)."""
+
+    folder: Path | None = None
+    """A folder of a local disk, shared by whatever trains on this machine; default `mlmdist` in
+    XDG_CACHE_HOME or ~/.cache."""
+
+    gigabytes: Annotated[float, Field(ge=0)] = 20.0
+    """The most it holds; 0 keeps nothing. The last gigabyte of its disk stays free."""
+
+    threads: Annotated[int, Field(ge=0)] = 4
+    """Threads a rank that fetch the blocks of coming batches into it; 0: none are fetched ahead."""
+
+
 class Data(Section):
     """The shard sets and how rows are made of them."""
 
-    train: OneOrSeveral[Path, tuple[Corpus, ...]]
-    """Shard set trained on: a folder with manifest.json, written by `data_prep shards`; or a list
-    of corpora, each with `path`, `weight` and `name`."""
+    train: OneOrSeveral[Place, tuple[Corpus, ...]]
+    """Shard set trained on: a folder or URL with manifest.json, written by `data_prep shards`; or a
+    list of corpora, each with `path`, `weight` and `name`."""
 
-    held_out: OneOrSeveral[Path, tuple[HeldOutSet, ...]] | None = None
+    held_out: OneOrSeveral[Place, tuple[HeldOutSet, ...]] | None = None
     """Shard set evaluated on; or a list, each with `path` and `name`: losses for each by name."""
 
-    tokenizer: Path
+    tokenizer: Annotated[Path, BeforeValidator(_here)]
     """Tokenizer folder, written by `data_prep tokenizer`; must be the one the shards name."""
 
     pair: Literal["nsp", "sop", "none"] = "nsp"
@@ -142,6 +186,12 @@ class Data(Section):
 
     workers: Annotated[int, Field(ge=0)] = 0
     """Processes a rank that make batches; 0: a thread of the trainer does. The same batches."""
+
+    cache: Cache = Cache()
+
+    bad_blocks: Literal["refuse", "skip"] = "refuse"
+    """What a block does that does not match its CRC in the shard: end the run, or leave out its
+    rows, which are logged and counted (mlmdist/data/stand_in.py)."""
 
     @model_validator(mode="after")
     def _names_differ(self) -> "Data":
@@ -159,7 +209,7 @@ class Data(Section):
     @property
     def corpora(self) -> tuple[Corpus, ...]:
         """The shard sets trained on, each with a name."""
-        if isinstance(self.train, Path):
+        if not isinstance(self.train, tuple):
             return (Corpus(path=self.train, name=_named(self.train)),)
         return tuple(
             one.model_copy(update={"name": one.name or _named(one.path)}) for one in self.train
@@ -168,7 +218,7 @@ class Data(Section):
     @property
     def held_out_sets(self) -> tuple[HeldOutSet, ...]:
         """The shard sets evaluated on, each with a name."""
-        if self.held_out is None or isinstance(self.held_out, Path):
+        if not isinstance(self.held_out, tuple):
             folders = [] if self.held_out is None else [self.held_out]
             return tuple(HeldOutSet(path=path, name=_named(path)) for path in folders)
         return tuple(
@@ -176,7 +226,7 @@ class Data(Section):
         )
 
 
-def _named(folder: Path) -> str:
+def _named(folder: AnyPath) -> str:
     """A folder's name, as the name of a corpus."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in folder.name) or "corpus"
 

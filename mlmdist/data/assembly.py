@@ -13,6 +13,7 @@ from mlmdist.data.mixture import Cells, Mixture, joined
 from mlmdist.data.pairs import UNLABELLED, Spans, pair
 from mlmdist.data.reader import Reader, Windows
 from mlmdist.data.runs import pointers, ranges
+from mlmdist.data.stand_in import is_real
 from mlmdist.tokenizer import Vocabulary
 
 
@@ -48,13 +49,25 @@ class Assembler:
         ]
 
     def _step(self, number: int, micro_batches: list[MicroBatch], num: int) -> StepBatch:
+        corpus_tokens = self._corpus_tokens(micro_batches)
         return StepBatch(
             number=number,
             micro_batches=micro_batches + [filler(self.vocabulary)] * (num - len(micro_batches)),
             num_labels=sum(len(micro.labels) for micro in micro_batches),
             num_pairs=sum(_num_labelled(micro.pair_labels) for micro in micro_batches),
-            num_tokens=sum(len(micro.tokens) for micro in micro_batches),
+            num_tokens=sum(corpus_tokens),
+            num_left_out=sum(int(np.sum(micro.weights == 0)) for micro in micro_batches),
+            corpus_tokens=corpus_tokens,
         )
+
+    def _corpus_tokens(self, micro_batches: list[MicroBatch]) -> tuple[int, ...]:
+        """Tokens of the rows that count, specials included, of each corpus."""
+        totals = np.zeros(len(self.capacities), dtype=np.int64)
+        for micro in micro_batches:
+            np.add.at(
+                totals, micro.sample_ids[:, 0].astype(np.int64), micro.weights * micro.lengths
+            )
+        return tuple(totals.tolist())
 
     def pairs(self, cells: Cells) -> tuple[Windows, Spans]:
         """The windows of whole cells and what rows are made of them."""
@@ -138,7 +151,7 @@ def _cut(
         masked_index=masked.index[low:high] - begin,
         labels=masked.labels[low:high],
         pair_labels=spans.labels[first:stop],
-        weights=np.ones(stop - first, dtype=np.int64),
+        weights=is_real(windows.document_id[window]).astype(np.int64),
         sample_ids=np.stack([part[window] for part in parts], axis=1),
     )
 

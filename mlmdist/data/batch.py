@@ -57,15 +57,20 @@ class MicroBatch:
     """0 true continuation or in order, 1 not, -100 no label."""
 
     weights: Int64[np.ndarray, "rows"]
-    """1; 0 for a row that only fills up."""
+    """1; 0 for a row that only fills up, or stands in for one of a bad block."""
 
     sample_ids: UInt64[np.ndarray, "rows 4"]
     """(corpus, document, window number, epoch) of the window that A is from."""
 
+    @property
+    def lengths(self) -> Int64[np.ndarray, "rows"]:
+        """Tokens of each row."""
+        return np.diff(self.cu_lengths).astype(np.int64)
+
 
 @dataclass(frozen=True)
 class StepBatch:
-    """A rank's part of a global batch; counts leave out rows that only fill up."""
+    """A rank's part of a global batch; counts leave out rows of weight 0."""
 
     number: int
     micro_batches: list[MicroBatch]
@@ -76,6 +81,11 @@ class StepBatch:
     """Rows with a pair label."""
 
     num_tokens: int
+    num_left_out: int = 0
+    """Rows of bad blocks."""
+
+    corpus_tokens: tuple[int, ...] = ()
+    """`num_tokens` by corpus."""
 
 
 def lay_out(windows: Windows, spans: Spans, vocabulary: Vocabulary) -> Stream:

@@ -17,13 +17,15 @@ from mlmdist.config import pretrain as config
 from mlmdist.data.assembly import Assembler
 from mlmdist.data.batch import StepBatch
 from mlmdist.data.batch_size import BatchSize
+from mlmdist.data.lookahead import lookahead
 from mlmdist.data.masks import NO_WORDS
-from mlmdist.data.mixture import Cells, Mixture, parts_of
+from mlmdist.data.mixture import Cells, Mixture, joined, parts_of
 from mlmdist.data.order import Order
-from mlmdist.data.pairs import UNLABELLED
+from mlmdist.data.pair_report import check_pairs
 from mlmdist.data.prefetch import Prefetcher
 from mlmdist.data.reader import Reader
 from mlmdist.data.sequence import Position, batch_cells, num_micro_batches, share
+from mlmdist.data.stand_in import StandIn
 from mlmdist.data.worker import Task
 from mlmdist.data.workers import Workers
 from mlmdist.errors import ConfigError, DataError
@@ -32,8 +34,6 @@ from mlmdist.tokenizer import NUM_SPECIAL_POSITIONS, Vocabulary
 
 log = logging.getLogger(__name__)
 
-MIN_LABELLED_SHARE = 0.2
-CHECKED_ROWS = 1024
 ROWS_AT_ONCE = 2048  # a rank makes so many at a time, whatever a batch holds
 GLOBAL_BLOCKS = 256  # blocks held where rows come from anywhere
 
@@ -89,7 +89,7 @@ class Loader:
             listed=listed,
         )
         self.running: Prefetcher[StepBatch] | None = None
-        self.num_workers = data.workers
+        self.num_workers, self.fetching_threads = data.workers, data.cache.threads
         self.arguments = {
             "data": data,
             "vocabulary": vocabulary,
@@ -103,9 +103,9 @@ class Loader:
             "listed": listed,
         }
         if data.order.kind == "global" and not checked:
-            _verify(shards, rank, world_size, alive)
+            _verify(self.assembler.reader, rank, world_size, alive)
         if not checked:
-            _check_labels(self.assembler)
+            check_pairs(self.assembler)
 
     def __iter__(self) -> Iterator[StepBatch]:
         self.close()
@@ -118,18 +118,28 @@ class Loader:
 
     def batches(self, numbers: range) -> Iterator[StepBatch]:
         """The parts of these batches, made some at a time: one at first, soon as many as pay."""
+        coming = ((chunk[0], joined(self._shares(chunk))) for chunk in self._chunks(numbers))
+        made_by = self.assembler
+        with lookahead(made_by.reader, made_by.mixture, coming, self.fetching_threads) as ahead:
+            for chunk in self._chunks(numbers):
+                ahead.reached(chunk[0])
+                yield from self._make(chunk)
+
+    def _chunks(self, numbers: range) -> Iterator[list[int]]:
         done, size = 0, 1
         while done < len(numbers):
-            yield from self._make(list(numbers[done : done + size]))
+            yield list(numbers[done : done + size])
             done += size
             rows = -(-self.batch_size.rows(numbers[min(done, len(numbers) - 1)]) // self.world_size)
             size = min(2 * size, max(1, ROWS_AT_ONCE // rows))
 
     def _make(self, numbers: list[int]) -> list[StepBatch]:
         sizes = [self.batch_size.rows(number) for number in numbers]
-        mine = [share(self.cells(number), self.rank, self.world_size) for number in numbers]
         hands = [num_micro_batches(rows, self.micro_batch, self.world_size) for rows in sizes]
-        return self.assembler.steps(numbers, mine, hands)
+        return self.assembler.steps(numbers, self._shares(numbers), hands)
+
+    def _shares(self, numbers: list[int]) -> list[Cells]:
+        return [share(self.cells(number), self.rank, self.world_size) for number in numbers]
 
     def cells(self, number: int) -> Cells:
         """The cells of batch `number`, sorted by lane; raises DataError if they are not known."""
@@ -221,9 +231,15 @@ def assembler(
                 f"has {vocabulary.size}: give the tokenizer the shards were made with"
             )
     lengths = np.array([one.manifest.max_seq_len for one in shards])
+    skips = data.bad_blocks == "skip"
+    stand_in = StandIn(vocabulary.unk_id, bool(mask.tag_weights)) if skips else None
     return Assembler(
         mixture=mixture,
-        reader=Reader(shards, _held_blocks(order, len(shards), ranks)),
+        reader=Reader(
+            shards,
+            _held_blocks(order, len(shards), ranks),
+            stand_in if data.bad_blocks == "skip" else None,
+        ),
         capacities=lengths - NUM_SPECIAL_POSITIONS,
         vocabulary=vocabulary,
         data=data,
@@ -231,31 +247,6 @@ def assembler(
         seed=seed,
         listed=listed,
     )
-
-
-def labelled_share(assembler: Assembler) -> float:
-    """The share of rows with a pair label among the first of the mixture.
-
-    These are a fair sample, since the windows of a set lie in random order.
-    """
-    mixture = assembler.mixture
-    rows = min(CHECKED_ROWS, sum(order.num_windows for order in mixture.orders))
-    _, spans = assembler.pairs(batch_cells(mixture, 0, rows))
-    return float(np.mean(spans.labels[:rows] != UNLABELLED))
-
-
-def _check_labels(assembler: Assembler) -> None:
-    if assembler.data.pair == "none":
-        return
-    found = labelled_share(assembler)
-    if found < MIN_LABELLED_SHARE:
-        kind = assembler.data.pair
-        others = "sop | none" if kind == "nsp" else "none"
-        raise ConfigError(
-            f"data.pair={kind}: only {found:.0%} of the rows can get a label; at least "
-            f"{MIN_LABELLED_SHARE:.0%} must; use data.pair={others}"
-        )
-    log.info("pairs: %.0f %% of the rows are labelled", 100 * found)
 
 
 def _held_blocks(order: config.Order, num_corpora: int, ranks: int) -> int:
@@ -269,11 +260,9 @@ def _held_blocks(order: config.Order, num_corpora: int, ranks: int) -> int:
     return (order.group_blocks + 1) * lanes * num_corpora
 
 
-def _verify(
-    shards: tuple[ShardSet, ...], rank: int, world_size: int, alive: Callable[[], None]
-) -> None:
+def _verify(reader: Reader, rank: int, world_size: int, alive: Callable[[], None]) -> None:
     """Read every block once, each rank its part, so that damage is found before the first step."""
-    for one in shards:
+    for corpus, one in enumerate(reader.shard_sets):
         for number in range(rank, one.manifest.num_blocks, world_size):
-            one.read_block(number)
+            reader.block(corpus, number)
             alive()

@@ -4,6 +4,7 @@ A bounded number of blocks is held, so memory does not grow with the set (law S3
 is read again its checksum is checked again on the bytes served (law S2).
 """
 
+import logging
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,10 @@ import numpy as np
 from jaxtyping import Bool, Int64, UInt8, UInt64
 
 from mlmdist.blocks import Block, concatenate, take
-from mlmdist.shards import ShardSet
+from mlmdist.data.stand_in import StandIn
+from mlmdist.shards import BadBlock, ShardSet
+
+log = logging.getLogger(__name__)
 
 EPOCH_BITS = 48
 
@@ -59,9 +63,13 @@ class Windows:
 class Reader:
     """Reads windows of several shard sets, the corpora, holding at most `capacity` blocks."""
 
-    def __init__(self, shard_sets: tuple[ShardSet, ...], capacity: int) -> None:
-        self.shard_sets, self.capacity = shard_sets, capacity
+    def __init__(
+        self, shard_sets: tuple[ShardSet, ...], capacity: int, stand_in: StandIn | None = None
+    ) -> None:
+        """With `stand_in`, a block that is bad in its shard is replaced and named once."""
+        self.shard_sets, self.capacity, self.stand_in = shard_sets, capacity, stand_in
         self.held: OrderedDict[tuple[int, int], Block] = OrderedDict()
+        self.named: set[tuple[int, int]] = set()
 
     def block(self, corpus: int, number: int) -> Block:
         """Block `number` of a corpus; raises DataError naming shard, field and byte if damaged."""
@@ -71,8 +79,20 @@ class Reader:
             return self.held[key]
         while len(self.held) >= self.capacity:
             self.held.popitem(last=False)
-        block = self.held[key] = self.shard_sets[corpus].read_block(number)
+        block = self.held[key] = self._read(key)
         return block
+
+    def _read(self, key: tuple[int, int]) -> Block:
+        corpus, number = key
+        try:
+            return self.shard_sets[corpus].read_block(number)
+        except BadBlock as error:
+            if self.stand_in is None:
+                raise
+            if key not in self.named:
+                self.named.add(key)
+                log.warning("%s; its %d rows are left out", error, error.num_rows)
+            return self.stand_in.block(error.num_rows)
 
     def windows(
         self,
@@ -92,7 +112,7 @@ class Reader:
             take(self.block(*sorted_keys[:, group[0]].tolist()), rows[order[group]])
             for group in np.split(np.arange(len(order)), bounds[1:])
         ]
-        return _in_order(concatenate(_with_tags(parts)), np.argsort(order), corpus, epoch)
+        return _in_order(concatenate(_alike(parts)), np.argsort(order), corpus, epoch)
 
 
 def _in_order(
@@ -118,13 +138,13 @@ def _in_order(
     )
 
 
-def _with_tags(blocks: list[Block]) -> list[Block]:
-    """The blocks as they are if all or none have tags; else those without get tag 0."""
-    if len({block.tag is None for block in blocks}) == 1:
-        return blocks
+def _alike(blocks: list[Block]) -> list[Block]:
+    """The blocks with the same optional fields: no gaps, and tag 0 where only others have tags."""
+    tagged = any(block.tag is not None for block in blocks)
+    alike = [replace(block, gap=None) if block.gap is not None else block for block in blocks]
     return [
         replace(block, tag=np.zeros(len(block.tokens), dtype=np.uint8))
-        if block.tag is None
+        if tagged and block.tag is None
         else block
-        for block in blocks
+        for block in alike
     ]

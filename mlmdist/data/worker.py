@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
+from mlmdist.block_cache import BlockCache
 from mlmdist.files import AnyPath
 from mlmdist.shards import ShardSet
 
@@ -58,7 +59,9 @@ def _batches(task: Task) -> Iterator[Any]:
     from mlmdist.data.loader import Loader
 
     try:
-        shards = tuple(ShardSet.open(folder) for folder in task.folders)
+        section = task.arguments["data"].cache
+        cache = BlockCache.open(section.folder, section.gigabytes)
+        shards = tuple(ShardSet.open(folder, cache) for folder in task.folders)
         loader = Loader(**task.arguments, shards=shards, checked=True)
         yield from loader.batches(task.numbers)
     except Exception as error:

@@ -65,7 +65,8 @@ def look(run: Run) -> dict[str, float]:
 def agree(batch: StepBatch, stop: Stop) -> Counts:
     """The batch counted over all ranks; what any rank was signalled, all ranks know from here."""
     own = [batch.num_labels, batch.num_pairs, batch.num_tokens, int(stop.signalled)]
-    counts = Counts(*dist.sum_integers(own))
+    *sums, left_out = dist.sum_integers([*own, *batch.corpus_tokens, batch.num_left_out])
+    counts = Counts(*sums[:4], num_left_out=left_out, corpus_tokens=tuple(sums[4:]))
     stop.agree(counts.num_stops)
     return counts
 

@@ -1,5 +1,7 @@
 """What the log shows: losses since the last line, over all ranks, and how fast they were won."""
 
+import logging
+import math
 import time
 from collections.abc import Sequence
 
@@ -14,12 +16,18 @@ from mlmdist.train.engine import NUM_SUMS, StepResult
 from mlmdist.train.plan import Plan
 from mlmdist.train.state import Counts
 
+log = logging.getLogger(__name__)
+
+LEAK_ACCURACY, LEAK_ROWS = 0.9, 200  # which chance does not reach, also as rows come in twos
+
 
 class Meter:
     """Adds up steps; `read` gives the figures since the last reading and begins anew."""
 
-    def __init__(self, plan: Plan, pair: str) -> None:
-        self.plan, self.pair = plan, pair
+    def __init__(self, plan: Plan, pair: str, guess: float = math.inf) -> None:
+        """`guess` is the loss in nats of a guess by word frequency, on the rank that warns."""
+        self.plan, self.pair, self.guess = plan, pair, guess
+        self.warned = False
         self.sums: Tensor | None = None  # fp64 [6], of this rank, where the model is
         self.tokens, self.steps, self.seconds = 0, 0, 0.0
         self.grad_norm: float | Tensor = 0.0
@@ -44,9 +52,9 @@ class Meter:
 
     def read(self, learning_rate: float, num_tokens: int) -> dict[str, float]:
         """The figures since the last reading, the same on every rank. All ranks together."""
-        metrics = {
-            f"train/{name}": value for name, value in losses(self.totals(), self.pair).items()
-        }
+        totals = self.totals()
+        self._warn_of_leak(totals)
+        metrics = {f"train/{name}": value for name, value in losses(totals, self.pair).items()}
         speed = self.tokens / self.seconds if self.seconds else 0.0
         metrics |= {
             "train/learning_rate": learning_rate,
@@ -72,6 +80,12 @@ class Meter:
         if mine:
             self.sums = torch.tensor(mine, dtype=torch.float64).sum(0)
 
+    def _warn_of_leak(self, totals: Sequence[float]) -> None:
+        text = leak(totals, self.pair, self.guess)
+        if text and not self.warned:
+            self.warned = True
+            log.warning("%s", text)
+
     def _note(self, metrics: dict[str, float], tokens_per_second: float) -> str:
         """What stands behind the bar: each loss, speed, and on GPUs the share of their peak."""
         flops = self.plan.flops_per_step * self.steps / self.seconds if self.seconds else 0.0
@@ -86,6 +100,23 @@ def _share_of_peak(flops: float, world_size: int) -> list[str]:
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
     peaks = [peak for kind, peak in PEAK_TFLOPS.items() if kind in name]
     return [f"{flops / (peaks[0] * 1e12 * world_size):.0%} of peak"] if peaks else []
+
+
+def leak(totals: Sequence[float], pair: str, guess: float) -> str:
+    """What to say if these sums know the pair labels but no words; empty if they do not.
+
+    A model that has learnt nothing of words, beyond their frequencies, cannot tell whether two
+    texts belong together by reading them.
+    """
+    figures, sums = losses(totals, pair), dict(zip(LossSums._fields, totals, strict=True))
+    accuracy, loss = figures.get(f"{pair}_accuracy", 0.0), figures.get("mlm_loss", 0.0)
+    if accuracy < LEAK_ACCURACY or loss < guess or sums["pair_count"] < LEAK_ROWS:
+        return ""
+    return (
+        f"{accuracy:.0%} of the pair labels are right, but words are guessed no better than by "
+        f"frequency (loss {loss:.2f}, by frequency {guess:.2f}): something other than the text "
+        "tells the labels; look at rows with `mlmdist show`, and at the lengths' AUC at the start"
+    )
 
 
 def losses(totals: Sequence[float], pair: str) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,10 +75,19 @@ class Run:
         log.info("saved %s", path)
 
     def progress(self) -> dict[str, float]:
-        """Epochs read of each corpus, by name where there are several; tokens of a mean row."""
-        rows = self.loader.batch_size.rows_before(self.state.batch)
-        lengths = {"train/tokens_per_row": self.state.num_tokens / rows}
-        return lengths | self._epochs()
+        """Epochs and tokens read of each corpus, by name where there are several; a mean row's."""
+        rows = self.loader.batch_size.rows_before(self.state.batch) - self.state.num_left_out
+        figures = {"train/tokens_per_row": self.state.num_tokens / max(1, rows)}
+        if self.config.data.bad_blocks == "skip":
+            figures["train/rows_left_out"] = float(self.state.num_left_out)
+        return figures | self._epochs() | self._corpus_tokens()
+
+    def _corpus_tokens(self) -> dict[str, float]:
+        tokens = self.state.corpus_tokens
+        if len(tokens) == 1 or sum(tokens) != self.state.num_tokens:  # begun before they were kept
+            return {}
+        named = zip(self.sources.train, tokens, strict=True)
+        return {f"train/tokens/{name}": float(count) for name, count in named}
 
     def _epochs(self) -> dict[str, float]:
         epochs = self.loader.epochs_after(self.state.batch - 1)
@@ -134,7 +144,8 @@ def opened(
         starting_weights.begin(model, config, sources.tokenizer)
         began_from = init_from.identity(config, None)
     engine = Engine(config, model, here, accumulation=plan.accumulation, mark=watchdog.mark)
-    state, meter, position = TrainState(), Meter(plan, config.data.pair), Position()
+    guess = sources.unigram_entropy() if here.rank == 0 else math.inf
+    state, meter, position = TrainState(), Meter(plan, config.data.pair, guess), Position()
     if start is not None and record is not None:
         watchdog.mark(f"loading {start}")
         record = checkpoint.load(start, engine, here, alive=watchdog.alive)

@@ -5,11 +5,11 @@ import json
 import logging
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int64
 
+from mlmdist.block_cache import BlockCache
 from mlmdist.config.pretrain import Mask, Pretrain
 from mlmdist.data.masks import MASK_VERSION
 from mlmdist.data.mixture import MIXTURE_VERSION, ROUND_UNITS, parts_of
@@ -77,6 +77,11 @@ class Sources:
                 levels |= {name: cross_entropy(train, one) for name, one in named.items()}
         return levels
 
+    def unigram_entropy(self) -> float:
+        """The loss in nats of a guess by word frequency alone, on the text trained on."""
+        counts = self._unigram()
+        return cross_entropy(counts, counts)
+
     def _unigram(self) -> Int64[np.ndarray, "ids"]:
         """Counts of the ids in as many windows of the mixture as the corpora have together."""
         sets = list(self.train.values())
@@ -99,8 +104,9 @@ def open_sources(config: Pretrain) -> Sources:
     tokenizer = load_tokenizer(config.data.tokenizer)
     corpora = config.data.corpora
     parts = parts_of([corpus.weight for corpus in corpora], [corpus.name for corpus in corpora])
-    train = {corpus.name: _open(corpus.path, tokenizer) for corpus in corpora}
-    held_out = {one.name: _open(one.path, tokenizer) for one in config.data.held_out_sets}
+    cache = BlockCache.open(config.data.cache.folder, config.data.cache.gigabytes)
+    train = {corpus.name: _open(corpus.path, tokenizer, cache) for corpus in corpora}
+    held_out = {one.name: _open(one.path, tokenizer, cache) for one in config.data.held_out_sets}
     for shards in [*train.values(), *held_out.values()]:
         if shards.manifest.max_seq_len > config.model.max_positions:
             raise ConfigError(
@@ -144,8 +150,8 @@ def _warn_of_equals(train: dict[str, ShardSet], held_out: dict[str, ShardSet]) -
             log.warning("data.held_out holds the same windows as data.train: its loss says little")
 
 
-def _open(folder: Path, tokenizer: Tokenizer) -> ShardSet:
-    shards = ShardSet.open(folder)
+def _open(folder: AnyPath, tokenizer: Tokenizer, cache: BlockCache | None) -> ShardSet:
+    shards = ShardSet.open(folder, cache)
     if shards.manifest.tokenizer_hash != tokenizer.hash:
         raise DataError(
             f"{folder}: made with tokenizer {shards.manifest.tokenizer_hash[:12]}, data.tokenizer "

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from mlmdist.errors import NoProgress
@@ -20,6 +21,11 @@ class Counts:
     num_pairs: int
     num_tokens: int
     num_stops: int = 0
+    num_left_out: int = 0
+    """Rows of bad blocks, which the other counts leave out."""
+
+    corpus_tokens: tuple[int, ...] = ()
+    """`num_tokens` by corpus."""
 
 
 @dataclass
@@ -29,6 +35,8 @@ class TrainState:
     batch: int = 0
     num_tokens: int = 0
     skipped: tuple[int, ...] = ()
+    num_left_out: int = 0
+    corpus_tokens: tuple[int, ...] = ()
     at_start: Mapping[str, float] = field(default_factory=dict)
     """The held-out figures of the weights that the run began from; none for new weights."""
 
@@ -39,6 +47,9 @@ class TrainState:
         """
         number, self.batch = self.batch, self.batch + 1
         self.num_tokens += counts.num_tokens
+        self.num_left_out += counts.num_left_out
+        both = zip_longest(self.corpus_tokens, counts.corpus_tokens, fillvalue=0)
+        self.corpus_tokens = tuple(map(sum, both))
         if skipped:
             self.skipped = (*self.skipped, number)
             log.warning("batch %d gave a loss or gradient that is not finite: skipped", number)
@@ -60,6 +71,12 @@ class TrainState:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "TrainState":
-        """The counters that `to_json` gave."""
-        at_start = values.get("at_start", {})  # older records have none
-        return cls(values["batch"], values["num_tokens"], tuple(values["skipped"]), at_start)
+        """The counters that `to_json` gave; an older one left some out."""
+        return cls(
+            batch=values["batch"],
+            num_tokens=values["num_tokens"],
+            skipped=tuple(values["skipped"]),
+            num_left_out=values.get("num_left_out", 0),
+            corpus_tokens=tuple(values.get("corpus_tokens", ())),
+            at_start=values.get("at_start", {}),
+        )

@@ -32,8 +32,9 @@ from mlmdist.config import pretrain as config
 from mlmdist.data.loader import Loader
 from mlmdist.data.order import Order
 from mlmdist.data.sequence import Position
+from mlmdist.manifest import Manifest
 from mlmdist.rng import permute
-from mlmdist.shards import Manifest, ShardSet
+from mlmdist.shards import ShardSet
 from mlmdist.tokenizer import Vocabulary
 from mlmdist.windows import Text, cut
 from tests.data.corpus import block_of, write_set

@@ -10,8 +10,9 @@ from mlmdist.blocks import ROWS_PER_BLOCK, Block, take
 from mlmdist.data.reader import Windows
 from mlmdist.data.runs import pointers
 from mlmdist.files import write_bytes, write_json
+from mlmdist.manifest import Manifest, fingerprint
 from mlmdist.rng import hash64
-from mlmdist.shards import Manifest, ShardEntry, ShardSet, fingerprint, table_line, write_shard
+from mlmdist.shards import ShardEntry, ShardSet, table_line, write_shard
 from mlmdist.tokenizer import Vocabulary
 
 VOCABULARY = Vocabulary(

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mlmdist.block_cache import BlockCache
 from mlmdist.config import pretrain as config
 from mlmdist.data.batch import MicroBatch, StepBatch
 from mlmdist.data.batch_size import BatchSize
@@ -23,6 +24,7 @@ from mlmdist.data.loader import Loader
 from mlmdist.data.pairs import UNLABELLED
 from mlmdist.data.sequence import Position
 from mlmdist.errors import ConfigError, DataError
+from mlmdist.files import AnyPath
 from mlmdist.shards import ShardSet
 from tests.data.corpus import VOCABULARY, random_block, write_set
 
@@ -37,22 +39,23 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
-Folders = Path | list[tuple[Path, int]]  # one shard set, or several with their weights
+Folders = AnyPath | list[tuple[Path, int]]  # one shard set, or several with their weights
 
 
 def make(
     folder: Folders, *, batch: int | BatchSize = 48, micro: int = 8, rank: int = 0, world: int = 1,
     lanes: int = 1, position: Position | None = None, num_batches: int = 10, seed: int = 3, **data,
 ) -> Loader:  # fmt: skip
-    train = folder if isinstance(folder, Path) else tuple(
+    train = folder if not isinstance(folder, list) else tuple(
         config.Corpus(path=path, weight=weight, name=str(number))
         for number, (path, weight) in enumerate(folder)
     )  # fmt: skip
     section = config.Data(
         train=train, tokenizer=Path(), order=config.Order(lanes=lanes, group_blocks=2), **data
     )
+    cache = BlockCache.open(section.cache.folder, section.cache.gigabytes)
     return Loader(
-        section, shards=tuple(ShardSet.open(corpus.path) for corpus in section.corpora),
+        section, shards=tuple(ShardSet.open(corpus.path, cache) for corpus in section.corpora),
         vocabulary=VOCABULARY, seed=seed, global_batch=batch, micro_batch=micro, rank=rank,
         world_size=world, position=position or Position(), num_batches=num_batches,
     )  # fmt: skip

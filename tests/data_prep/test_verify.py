@@ -29,7 +29,8 @@ from mlmdist.blocks import (
 )
 from mlmdist.errors import DataError
 from mlmdist.files import write_json
-from mlmdist.shards import ShardEntry, ShardSet, manifest_checksum, table_line, write_shard
+from mlmdist.manifest import manifest_checksum
+from mlmdist.shards import ShardEntry, ShardSet, table_line, write_shard
 
 WORDS = [
     "the",

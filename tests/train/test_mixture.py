@@ -80,6 +80,10 @@ def test_t1_a_killed_run_on_two_corpora_goes_on_and_reports_each(
     assert logged[0] == logged[1]
     last = {name: value for line in logged[0] for name, value in line.items()}
     assert last["train/epochs/wiki"] * 600 + last["train/epochs/books"] * 50 == pytest.approx(96)
+    assert last["train/tokens/wiki"] + last["train/tokens/books"] == last["train/tokens"]
+    for name, num_windows in (("wiki", 600), ("books", 50)):
+        mean = last[f"train/tokens/{name}"] / (last[f"train/epochs/{name}"] * num_windows)
+        assert mean == pytest.approx(last["train/tokens_per_row"], rel=0.25)
     both = last["held_out/wiki/mlm_loss"], last["held_out/books/mlm_loss"]
     assert min(both) <= last["held_out/mlm_loss"] <= max(both)
     changed = job_of(tmp_path / "x", corpus, **{**sections, "data": several(corpus, (1, 1))})

@@ -1,5 +1,7 @@
 """Counters and meter: what a resume takes over, and when a run is hopeless."""
 
+import json
+import logging
 import math
 
 import pytest
@@ -7,7 +9,7 @@ import torch
 
 from mlmdist.errors import NoProgress
 from mlmdist.train.engine import StepResult
-from mlmdist.train.meter import Meter, losses
+from mlmdist.train.meter import Meter, leak, losses
 from mlmdist.train.plan import Plan
 from mlmdist.train.state import MAX_SKIPPED_IN_A_ROW, Counts, TrainState
 
@@ -38,6 +40,17 @@ def test_a_skipped_batch_is_counted_and_the_batch_number_advances() -> None:
     assert state.skipped == (1,)
     assert state.num_tokens == 300
     assert TrainState.from_json(state.to_json()) == state
+
+
+def test_rows_left_out_and_tokens_of_corpora_add_up_and_an_older_state_has_none() -> None:
+    state = TrainState()
+    state.advance(Counts(9, 4, 90, num_left_out=2, corpus_tokens=(60, 30)), skipped=False)
+    state.advance(Counts(9, 4, 50, num_left_out=1, corpus_tokens=(40, 5, 5)), skipped=True)
+    assert (state.num_left_out, state.corpus_tokens, state.num_tokens) == (3, (100, 35, 5), 140)
+    saved = json.loads(json.dumps(state.to_json()))
+    assert TrainState.from_json(saved) == state
+    older = {name: saved[name] for name in ("batch", "num_tokens", "skipped")}
+    assert TrainState.from_json(older) == TrainState(2, 140, (1,))
 
 
 def test_many_skipped_batches_in_a_row_end_the_run() -> None:
@@ -101,3 +114,38 @@ def test_a_skipped_step_does_not_spoil_the_figures() -> None:
     assert figures["train/tokens"] == 200.0
     assert figures["train/tokens_per_second"] > 0
     assert meter.own() == [0.0] * 6
+
+
+def sums(mlm_loss: float, accuracy: float, rows: int = 400) -> list[float]:
+    """Six sums of a reading with 1,000 masked tokens."""
+    return [1000 * mlm_loss, 1000, 10, 0.3 * rows, rows, accuracy * rows]
+
+
+@pytest.mark.parametrize(
+    ("totals", "is_leak"),
+    [
+        (sums(6.9, 0.95), True),
+        (sums(6.7, 0.95), False),  # it has begun to learn words
+        (sums(6.9, 0.8), False),
+        (sums(6.9, 0.95, rows=50), False),  # may be luck
+        ([0.0] * 6, False),
+    ],
+)
+def test_p4_labels_known_without_words_are_a_leak(totals: list[float], is_leak: bool) -> None:
+    text = leak(totals, "nsp", 6.8)
+    assert bool(text) == is_leak
+    if is_leak:
+        assert text.startswith("95% of the pair labels are right, but words are guessed no better")
+    assert leak(totals, "nsp", math.inf) == ""
+
+
+def test_p4_a_leak_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    for guess, told in ((6.8, 1), (math.inf, 0)):  # rank 0, and another
+        meter = Meter(PLAN, "nsp", guess)
+        for _ in range(3):
+            result = StepResult(torch.tensor(sums(6.9, 0.95), dtype=torch.float64), 1.0, False)
+            meter.add(result, COUNTS)
+            meter.read(1e-3, 100)
+        warned = [r for r in caplog.records if r.levelno == logging.WARNING]
+        assert len(warned) == told
+        caplog.clear()
