@@ -128,8 +128,8 @@ class BlockCache:
         """Write a block, if there is room for it; the caller holds the lock."""
         incoming, path = self.folder / INCOMING, self._path(block)
         incoming.unlink(missing_ok=True)  # of a process that was killed
-        total = self._with_room(len(data))
-        if total is None or path.exists():
+        total = None if path.exists() else self._with_room(len(data))
+        if total is None:
             return
         try:
             incoming.write_bytes(data)

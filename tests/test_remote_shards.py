@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from upath import UPath
 
 from mlmdist import object_store
 from mlmdist.blocks import Block
@@ -146,3 +147,21 @@ def test_s2_a_shard_appears_when_its_upload_is_complete(
         )
     server.allow(None)
     assert server.keys("half") == []
+
+
+def test_s2_a_block_damaged_on_its_way_is_asked_for_again(
+    both: tuple[Path, AnyPath], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local, remote = map(ShardSet.open, both)
+    local.read_block(0)
+    remote.read_block(0)  # the index is here
+    real, asked = object_store.read_range, []
+
+    def damaged_once(path: UPath, start: int, end: int) -> bytes:
+        asked.append(start)
+        data = real(path, start, end)
+        return data if len(asked) > 1 else data[:700] + bytes([data[700] ^ 1]) + data[701:]
+
+    monkeypatch.setattr(object_store, "read_range", damaged_once)
+    assert_equal(remote.read_block(1), local.read_block(1))
+    assert len(asked) == 2

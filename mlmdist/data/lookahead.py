@@ -12,6 +12,7 @@ An error here is passed over; the reader meets it where the block is used.
 
 import logging
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -67,8 +68,9 @@ class Lookahead:
         with self.changed:
             self.closed = True
             self.changed.notify_all()
+        deadline = time.monotonic() + CLOSE_SECONDS
         for thread in self.threads:
-            thread.join(CLOSE_SECONDS)
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _work(self) -> None:
         while (read := self._next()) is not None:

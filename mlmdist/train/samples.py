@@ -16,6 +16,7 @@ from mlmdist.data.mask_weights import word_keys
 from mlmdist.data.pairs import Spans
 from mlmdist.data.reader import Windows
 from mlmdist.data.sequence import Position
+from mlmdist.data.stand_in import NO_DOCUMENT
 from mlmdist.errors import ConfigError, DataError
 from mlmdist.tokenizer import SPACE, Tokenizer
 from mlmdist.train import folder
@@ -118,6 +119,8 @@ def _row_lines(number: int, made: Step, config: Pretrain, sources: Sources) -> I
 def _origin(window: int, windows: Windows, names: list[str]) -> str:
     """Where a window comes from."""
     document = int(windows.document_id[window])
+    if document == NO_DOCUMENT:
+        return "left out: its block is damaged"
     source, ordinal = document >> ORDINAL_BITS, document & ((1 << ORDINAL_BITS) - 1)
     return (
         f"corpus {names[int(windows.corpus[window])]}, source {source}, document {ordinal}, "

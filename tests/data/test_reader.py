@@ -1,6 +1,7 @@
 """Laws S2 and S3 on the reading side: damage is named, never served; memory is bounded."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from mlmdist.blocks import ROWS_PER_BLOCK
 from mlmdist.data.reader import Reader
+from mlmdist.data.stand_in import StandIn, is_real
 from mlmdist.errors import DataError
 from mlmdist.shards import ShardSet
 from tests.data.corpus import random_block, windows_of, write_set
@@ -108,3 +110,28 @@ def test_s2_damage_that_comes_while_open_is_found_when_the_block_is_read_again(t
     reader.block(0, 1)
     with pytest.raises(DataError, match="CRC"):
         reader.block(0, 0)
+
+
+def test_sets_with_and_without_gaps_and_tags_are_read_together(shards, tmp_path):
+    block = random_block(1500, seed=8)
+    gap = np.ones(block.num_rows, dtype=np.uint32)
+    tag = np.ones(len(block.tokens), dtype=np.uint8)
+    other = write_set(tmp_path, dataclasses.replace(block, gap=gap, tag=tag))
+    both = Reader((shards, other), 4)
+    found = both.windows(np.array([1, 0, 1]), np.array([0, 0, 1]), np.arange(3), np.zeros(3, int))
+    tags = [found.tag[a:b].tolist() for a, b in itertools.pairwise(found.ptr)]
+    assert [set(each) for each in tags] == [{1}, {0}, {1}]
+
+
+def test_a_stand_in_goes_beside_blocks_with_gaps(tmp_path):
+    block = random_block(2000, seed=8)
+    gapped = dataclasses.replace(block, gap=np.ones(block.num_rows, dtype=np.uint32))
+    shards = write_set(tmp_path, gapped)
+    path = tmp_path / "000000.tar"
+    data = bytearray(path.read_bytes())
+    data[2000] ^= 1
+    path.write_bytes(data)
+    found = read(Reader((shards,), 2, StandIn(1, False)), [0, 1, 0], [5, 6, 7])
+    assert is_real(found.document_id).tolist() == [False, True, False]
+    assert found.lengths[[0, 2]].tolist() == [1, 1]
+    assert found.tag is None
