@@ -175,6 +175,7 @@ def read_at_random(seed: int, folder: Path, max_bytes: int, end: float) -> None:
     replace, measured = Path.replace, [0]
 
     def measure(path: Path, target: Path) -> Path:
+        time.sleep(0.002)  # so that others come in between, if they can
         measured.append(used(folder))
         return replace(path, target)
 

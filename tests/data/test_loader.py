@@ -293,6 +293,24 @@ def test_p1_p2_pairs_survive_the_cut_between_ranks(folder):
     assert np.mean([label != UNLABELLED for *_, label in log]) > 0.5
 
 
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_p1_no_pair_crosses_a_cell_also_behind_the_short_one_of_an_epoch(folder, lanes):
+    """An epoch ends with a cell of four rows; the next begins in the same batch."""
+    position = Position(cursors=(NUM_WINDOWS - 50,))
+    loader = make(folder, batch=150, lanes=lanes, position=position)
+    cells = loader.cells(0)
+    sizes = loader.assembler.mixture.cell_rows(cells)
+    assert 4 in sizes[:-1]
+    assert set(cells.epoch.tolist()) == {0, 1}
+    _, spans = loader.assembler.pairs(cells)
+    cell = np.repeat(np.arange(len(sizes)), sizes)
+    negative = spans.labels == 1
+    assert negative.sum() > 30
+    assert (cell[spans.first_window] == cell[spans.second_window])[negative].all()
+    alone = [loader.assembler.pairs(cells.take(np.array([c])))[1] for c in range(len(sizes))]
+    assert spans.labels.tolist() == [label for one in alone for label in one.labels.tolist()]
+
+
 def test_s3_a_rank_holds_the_blocks_in_use_only(folder):
     loader = make(folder, lanes=2, num_batches=80)
     reader = loader.assembler.reader

@@ -119,6 +119,7 @@ def test_sets_with_and_without_gaps_and_tags_are_read_together(shards, tmp_path)
     other = write_set(tmp_path, dataclasses.replace(block, gap=gap, tag=tag))
     both = Reader((shards, other), 4)
     found = both.windows(np.array([1, 0, 1]), np.array([0, 0, 1]), np.arange(3), np.zeros(3, int))
+    assert found.tag is not None
     tags = [found.tag[a:b].tolist() for a, b in itertools.pairwise(found.ptr)]
     assert [set(each) for each in tags] == [{1}, {0}, {1}]
 
