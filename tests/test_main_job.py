@@ -84,6 +84,7 @@ def losses(run: Path) -> list[tuple[int, float]]:
     return [(r["step"], r["train/mlm_loss"]) for r in records if "train/mlm_loss" in r]
 
 
+@pytest.mark.long
 def test_t1_a_rank_killed_in_the_middle_and_the_same_weights_to_the_bit(checkout: Path) -> None:
     first = launch(checkout)
     metrics = checkout / "runs/killed/metrics.jsonl"
@@ -159,7 +160,11 @@ def test_the_second_time_everything_is_skipped(checkout: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [c for c in commands("README.md") if not c.startswith(("make ", "$ ", "node", "source "))],
+    [
+        pytest.param(command, marks=pytest.mark.long if "--check" in command else ())
+        for command in commands("README.md")
+        if not command.startswith(("make ", "$ ", "node", "source "))
+    ],
 )
 def test_every_command_of_the_readme(command: str, checkout: Path) -> None:
     """In their order. Those with `$` need several machines: `tests/train/test_two_nodes.py`."""

@@ -41,6 +41,7 @@ class Watched(StageProgress):
         self.heard.append(self.current())
 
 
+@pytest.mark.long
 def test_running_tasks_are_seen_and_a_dead_try_is_not_counted(
     cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -173,7 +174,7 @@ def test_an_interrupt_ends_it_in_seconds_and_leaves_nothing(
     wait(lambda: not left_of(program), 10)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_after_a_kill_the_next_start_removes_what_was_left(tmp_path: Path) -> None:
     program = start(tmp_path / "begun")
     program.kill()

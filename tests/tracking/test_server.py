@@ -96,6 +96,7 @@ def test_a_run_goes_through_the_death_and_return_of_the_server(
     assert "answers again" in back
 
 
+@pytest.mark.long
 def test_a_hanging_server_stops_neither_training_nor_its_end(
     tmp_path: Path, server: MlflowServer, uri: str
 ):

@@ -125,7 +125,7 @@ def test_a_killed_shipper_loses_nothing(tmp_path: Path, uri: str):
 
 
 @pytest.mark.parametrize(
-    "server", ["silent_server", pytest.param("dead_server", marks=pytest.mark.slow)]
+    "server", ["silent_server", pytest.param("dead_server", marks=pytest.mark.long)]
 )
 def test_a_server_that_is_away_costs_training_no_time_and_one_line(
     tmp_path: Path,

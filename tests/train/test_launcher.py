@@ -49,6 +49,7 @@ def folder_without_compilers(tmp_path: Path) -> str:
     return str(tools)
 
 
+@pytest.mark.long
 def test_a_run_under_the_launcher_without_a_compiler(corpus: Path, tmp_path: Path) -> None:
     config = write_recipe(recipe(corpus, tmp_path / "run"))
     path = folder_without_compilers(tmp_path)

@@ -67,6 +67,7 @@ def test_t2_a_change_of_the_corpora_is_refused_by_name(
 
 
 @pytest.mark.dist
+@pytest.mark.long
 def test_t1_a_killed_run_on_two_corpora_goes_on_and_reports_each(
     corpus: Path, tmp_path: Path
 ) -> None:
