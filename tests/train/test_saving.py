@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mlmdist.data import loader
+from mlmdist.data import pair_report
 from mlmdist.data.batch import StepBatch
 from mlmdist.errors import BAD_CONFIG, BAD_DATA, DONE, NO_PROGRESS
 from mlmdist.train import checkpoint, file_list, folder
@@ -75,7 +75,7 @@ def test_t2_a_refused_first_start_leaves_the_folder_free(corpus: Path, tmp_path:
     config = job_of(tmp_path / "job", corpus)
 
     def too_few_labels(_rank: int) -> None:
-        loader.MIN_LABELLED_SHARE = 1.1
+        pair_report.MIN_LABELLED_SHARE = 1.1
 
     refused = run(2, config, fault=too_few_labels)
     assert exit_codes(refused) == [BAD_CONFIG, BAD_CONFIG], refused.output()
