@@ -199,10 +199,7 @@ class Shard:
 
 
 class ShardSet:
-    """A shard set opened for reading; `manifest` says what it is.
-
-    Threads may read a remote set side by side; one on this machine is closed under others.
-    """
+    """A shard set opened for reading; threads may read a remote one side by side."""
 
     def __init__(
         self, folder: AnyPath, manifest: Manifest, cache: BlockCache | None = None

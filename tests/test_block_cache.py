@@ -231,6 +231,18 @@ def test_a_process_killed_while_it_writes_harms_nobody(tmp_path: Path, where: st
     assert int((tmp_path / "total").read_text()) == used(tmp_path)
 
 
+@pytest.mark.parametrize("noted", ["0", "", "none"])
+def test_a_total_that_is_wrong_after_a_power_cut_is_counted_anew(
+    tmp_path: Path, noted: str
+) -> None:
+    store = Store()
+    for number in range(5):
+        store.read(BlockCache(tmp_path, 5 * SIZE), number)
+    (tmp_path / "total").write_text(noted)
+    store.read(BlockCache(tmp_path, 5 * SIZE), 7)
+    assert int((tmp_path / "total").read_text()) == used(tmp_path) <= 5 * SIZE
+
+
 def test_a_lock_that_is_never_let_go_delays_but_does_not_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

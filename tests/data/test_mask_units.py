@@ -63,6 +63,19 @@ def reference_groups(windows, stream, row, unit, rate, seed, epoch) -> set[int]:
     return taken
 
 
+def test_no_unit_crosses_a_separator_where_a_sentence_starts_inside_a_word():
+    """A cut may stand before a token that starts no word: `Tallinn.Next` has no space."""
+    block = random_block(200)
+    windows = windows_of(replace(block, word_start=np.zeros_like(block.word_start)))
+    spans = pair("nsp", windows, cell_ptr(200), 0, CAPACITY)
+    stream = lay_out(windows, spans, VOCABULARY)
+    units = words_of(stream, windows)
+    inside = units.of_place >= 0
+    segment = np.cumsum(~inside)[inside]  # of each ordinary token, counted by specials before it
+    found = np.unique(np.stack([units.of_place[inside], segment]), axis=1)
+    assert len(np.unique(found[0])) == found.shape[1] == len(stream.first_places)
+
+
 @settings(max_examples=25)
 @given(blocks, st.floats(0.01, 0.9), st.integers(0, 9), st.sampled_from(GROUPS))
 def test_groups_follow_the_rule_word_by_word(block, rate, seed, unit):
