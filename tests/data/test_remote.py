@@ -209,8 +209,8 @@ def test_what_is_planned_is_what_is_read(
     assert len(read) >= 7
 
 
-class Slow:
-    """A shard set that says when it is asked for blocks ahead."""
+class Asked(ShardSet):
+    """A shard set that notes which blocks it is asked for ahead."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []
@@ -223,17 +223,17 @@ class Slow:
 
 def test_no_more_blocks_are_fetched_ahead_than_the_limit() -> None:
     reads = (lookahead.Read(number // 2, 0, number) for number in range(100))
-    slow = Slow()
-    ahead = lookahead.Lookahead((slow,), reads, 4, 3)  # pyright: ignore[reportArgumentType]
+    noted = Asked()
+    ahead = lookahead.Lookahead((noted,), reads, 4, 3)
     for reached, most in ((None, 4), (0, 6), (1, 8), (10, 26)):
         if reached is not None:
             ahead.reached(reached)
-        wait_for(lambda most=most: len(slow.asked) == most)
+        wait_for(lambda most=most: len(noted.asked) == most)
         time.sleep(0.05)
-        assert sorted(slow.asked) == list(range(most))
+        assert sorted(noted.asked) == list(range(most))
     ahead.close()
     assert not any(thread.is_alive() for thread in ahead.threads)
-    assert len(slow.asked) == 26
+    assert len(noted.asked) == 26
 
 
 def wait_for(condition) -> None:
