@@ -178,7 +178,9 @@ def test_a_note_that_does_not_fit_stands_below_and_leaves_nothing(
 ) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((columns, 9)))
+    monkeypatch.setattr(
+        shutil, "get_terminal_size", lambda *_, **__: os.terminal_size((columns, 9))
+    )
     handler = logs._AboveTheBar(terminal)
     with logs.Progress("work", 10, "B") as bar:
         for number in range(10):
