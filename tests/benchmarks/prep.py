@@ -158,8 +158,8 @@ class Benchmark:
     ) -> None:
         """datatrove's tokenization step, which writes token files, on one worker."""
         try:
-            from datatrove.data import Document as TheirDocument
-            from datatrove.pipeline.tokens import DocumentTokenizer
+            from datatrove.data import Document as TheirDocument  # pyright: ignore[reportMissingImports]
+            from datatrove.pipeline.tokens import DocumentTokenizer  # pyright: ignore[reportMissingImports]
         except ImportError:
             self.board.say(f"{'':8}datatrove is not installed (extra bench): left out")
             return
