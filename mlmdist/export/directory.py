@@ -13,7 +13,6 @@ import safetensors.torch
 
 from mlmdist.errors import ConfigError
 from mlmdist.export import lines as check_lines
-from mlmdist.export.checks import check_ids, check_logits, rows_of
 from mlmdist.export.tokenizer_json import tokenizer_json
 from mlmdist.files import TEMPORARY_MARK, sha256, sync_folder
 from mlmdist.model.bert import Bert
@@ -67,6 +66,8 @@ def write(
 
     `origin`, which says where the weights come from, is kept beside them.
     """
+    from mlmdist.export.checks import check_ids, check_logits, rows_of  # imports transformers
+
     check_free(out, overwrite=overwrite)
     lines = [*check_lines.PROBES, *lines]
     with _temporary_beside(out) as folder:

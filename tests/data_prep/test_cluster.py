@@ -116,6 +116,7 @@ import signal
 
 def run():
     signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background ignores it
     with Cluster(Ray(workers=1)) as cluster:
         list(cluster.run(sleep, [(600, Path(sys.argv[1]))]))
 
