@@ -24,7 +24,7 @@ help:
 	@echo 'make quickstart  real Wikipedia pages -> shards -> 2-rank training -> filled blanks'
 	@echo 'make test        the tests; makes the environment if it is not there'
 	@echo 'make faults      longer fault tests: every ZeRO stage to every world size, kills at random'
-	@echo 'make check       lint, types and the everyday tests (under 4 minutes)'
+	@echo 'make check       lint, types and the everyday tests'
 	@echo 'make format      format the code'
 	@echo 'make clean       remove what quickstart made (data/quickstart, runs/quickstart)'
 

@@ -35,6 +35,7 @@ def log_of(folder, world: int, **settings):
 
 @settings(max_examples=6)
 @given(st.integers(1, 7), st.integers(1, 50))
+@pytest.mark.slow
 def test_e1_the_same_rows_at_any_world_size(folder, world, micro):
     assert log_of(folder, world, micro=micro) == log_of(folder, 1)
 

@@ -146,6 +146,7 @@ def folders(tmp_path_factory) -> list[tuple[Path, int]]:
         st.tuples(st.integers(0, 5), st.integers(1, 4), st.integers(1, 40)), min_size=2, max_size=3
     ),
 )  # fmt: skip
+@pytest.mark.slow
 def test_o3_corpora_in_batches_of_growing_size_survive_kills(folders, lanes, stops):
     size = BatchSize([(0, 30), (2, 50), (5, 77)])
     common = {"batch": size, "lanes": lanes, "num_batches": 10**6}

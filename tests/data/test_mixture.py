@@ -61,6 +61,7 @@ def reference(sizes: list[int], parts: list[int], begun: list[int], seed: int, n
 
 @settings(max_examples=15)
 @given(corpora, st.data())
+@pytest.mark.slow
 def test_the_sequence_follows_the_rule_unit_by_unit(listed, data):
     sizes, weights = (list(part) for part in zip(*listed, strict=True))
     begun = data.draw(st.lists(st.integers(0, 500), min_size=len(sizes), max_size=len(sizes)))

@@ -62,6 +62,7 @@ def test_running_tasks_are_seen_and_a_dead_try_is_not_counted(
         assert said in line
 
 
+@pytest.mark.slow
 def test_killers_are_found_in_a_real_worker_and_the_rest_is_kept(
     cluster: Cluster, tmp_path: Path
 ) -> None:

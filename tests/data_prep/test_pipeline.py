@@ -17,8 +17,10 @@ from mlmdist.shards import ShardSet
 from mlmdist.tokenizer import load_tokenizer, normalize
 from tests.data_prep.corpus import command, prep, tree, write_recipe, write_slice
 
-LONG = (pytest.mark.slow, pytest.mark.long)
+LONG = pytest.mark.long
 CLEAN = ("clean", "--config", "RECIPE")
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +107,6 @@ def test_s1_any_number_of_workers_writes_the_same_bytes(
     assert tree(tmp_path / "out") == tree(made[1])
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_s1_kills_at_any_moment_leave_the_same_bytes(
     dump: Path, made: tuple[Path, Path], tmp_path: Path

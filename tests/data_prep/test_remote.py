@@ -85,6 +85,7 @@ def test_s1_a_store_gets_the_bytes_that_a_disk_gets(
     assert verify(output / "shards", Ray()) == []
 
 
+@pytest.mark.slow
 def test_s1_a_program_that_dies_again_and_again_comes_to_the_same_end(
     server: S3Server, output: AnyPath, source: AnyPath, whole: dict[str, bytes]
 ) -> None:
@@ -122,6 +123,7 @@ def test_s1_a_death_at_any_change_of_the_store(
         assert not left_over(server), f"left behind after a death at {changes}"
 
 
+@pytest.mark.slow
 def test_a_store_that_goes_away_is_named_and_the_way_goes_on(
     server: S3Server, output: AnyPath, source: AnyPath, whole: dict[str, bytes]
 ) -> None:

@@ -18,6 +18,8 @@ from tests.train.corpus import recipe
 
 NUM_PIECES = 70_000
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:

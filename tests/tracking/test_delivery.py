@@ -92,6 +92,7 @@ def deliver_until_killed(run: Path, monkeypatch: pytest.MonkeyPatch, moment: int
     return False
 
 
+@pytest.mark.slow
 def test_no_point_twice_and_none_lost_wherever_the_shipper_is_killed(
     tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
 ):

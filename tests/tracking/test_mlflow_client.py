@@ -2,6 +2,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from mlmdist.tracking.mlflow_client import MlflowRun, Target
 from tests.tracking.recorded import MLFLOW_WARNINGS, wait_until
 
@@ -14,6 +16,7 @@ MlflowRun.open(Target(sys.argv[1], "mlmdist", "run"), "key", None)
 """
 
 
+@pytest.mark.slow
 def test_a_store_is_there_whole_or_not_at_all(tmp_path: Path):
     path = tmp_path / "new" / "mlflow.db"
     uri = f"sqlite:///{path}"

@@ -127,6 +127,7 @@ def test_a_killed_shipper_loses_nothing(tmp_path: Path, uri: str):
 @pytest.mark.parametrize(
     "server", ["silent_server", pytest.param("dead_server", marks=pytest.mark.long)]
 )
+@pytest.mark.slow
 def test_a_server_that_is_away_costs_training_no_time_and_one_line(
     tmp_path: Path,
     uri: str,
@@ -166,6 +167,7 @@ def test_a_server_that_is_away_costs_training_no_time_and_one_line(
     assert points(uri, the_run(uri).info.run_id) == expected(step)
 
 
+@pytest.mark.slow
 def test_a_restart_while_the_last_shipper_still_sends_keeps_one_run(tmp_path: Path, uri: str):
     run = tmp_path / "run"
     for first in (1, 21):

@@ -30,6 +30,7 @@ def broken(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.dist
+@pytest.mark.slow
 def test_t1_rows_of_a_bad_block_are_left_out_also_after_a_kill(
     broken: Path, tmp_path: Path
 ) -> None:

@@ -141,6 +141,7 @@ def check_law(world_size: int, stages: tuple[int, ...], precisions: tuple[str, .
         assert distance(sums, expected_sums) < TOLERANCE[case.precision], case
 
 
+@pytest.mark.slow
 def test_l1_two_ranks_give_the_gradient_of_one_process_at_every_zero_stage() -> None:
     check_law(2, STAGES, ("fp32",))
 
@@ -225,6 +226,7 @@ def poisoned(here: Place, cases: list[Case]) -> list[tuple[bool, bool, bool, boo
     return answers
 
 
+@pytest.mark.slow
 def test_a_step_that_is_not_finite_updates_nothing_at_any_stage_and_precision() -> None:
     cases = [Case(stage, precision, 2) for stage in STAGES for precision in ("fp32", "bf16")]
     for case, answer in zip(cases, on_ranks(2, poisoned, cases)[0], strict=True):
@@ -301,6 +303,7 @@ def forget_bias(linear: torch.nn.Linear, hidden: Tensor) -> Tensor:
     return torch.nn.functional.linear(hidden, linear.weight)
 
 
+@pytest.mark.slow
 def test_every_parameter_is_known_to_get_a_gradient_or_not() -> None:
     assert on_ranks(2, partial(unmoved, fault=False)) == [[[]] * len(STAGES)] * 2
     dead = ["layers.1.expand.bias"]

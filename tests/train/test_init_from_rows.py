@@ -248,6 +248,7 @@ def test_a_directory_without_a_tokenizer_or_with_another_ones_is_refused(tmp_pat
         begun(tmp_path, word_piece(PIECES))
 
 
+@pytest.mark.slow
 def test_a_published_encoder_goes_on_with_its_own_and_with_another_vocabulary() -> None:
     folder = real_vocabulary()
     old = read_old_vocabulary(folder)

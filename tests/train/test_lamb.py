@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,10 +74,12 @@ def test_one_rank_takes_the_papers_steps_at_every_zero_stage() -> None:
     check(1, [Case(stage, "fp32", 1) for stage in STAGES], 3e-5)
 
 
+@pytest.mark.slow
 def test_two_ranks_take_the_same_steps_as_one_at_every_zero_stage() -> None:
     check(2, [Case(stage, "fp32", 2) for stage in STAGES], 3e-5)
 
 
+@pytest.mark.slow
 def test_bf16_moves_matrices_by_nearly_the_same_steps() -> None:
     check(2, [Case(stage, "bf16", 2) for stage in STAGES], 7e-2, least_dimensions=2)
 

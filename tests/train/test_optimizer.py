@@ -94,6 +94,7 @@ def resumed(here: Place, cases: list[Case], kind: str, folder: Path) -> list[tup
 @pytest.mark.parametrize(
     ("kind", "precision", "stages"), [("lamb", "bf16", STAGES), ("adamw", "fp32", (0, 1))]
 )
+@pytest.mark.slow
 def test_t1_moments_and_waiting_groups_go_on_to_the_bit(
     kind: str, precision: str, stages: tuple[int, ...], tmp_path: Path
 ) -> None:

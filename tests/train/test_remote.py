@@ -27,6 +27,7 @@ def server() -> Iterator[S3Server]:
 
 
 @pytest.mark.dist
+@pytest.mark.slow
 def test_t1_a_run_on_remote_shards_is_the_run_on_local_ones(
     corpus: Path, tmp_path: Path, server: S3Server
 ) -> None:

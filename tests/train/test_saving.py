@@ -52,6 +52,7 @@ def fill_the_disk(*ranks: int) -> Fault:
 
 
 @pytest.mark.parametrize("ranks", [(0, 1), (1,)])
+@pytest.mark.slow
 def test_t1_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(
     corpus: Path, straight: Path, tmp_path: Path, ranks: tuple[int, ...]
 ) -> None:
@@ -160,6 +161,7 @@ def slow_pieces(rank: int) -> None:
         file_list.hashlib = SimpleNamespace(sha256=Slow)  # pyright: ignore
 
 
+@pytest.mark.slow
 def test_t3_a_checkpoint_that_takes_long_is_no_hang(corpus: Path, tmp_path: Path) -> None:
     config = job_of(tmp_path / "job", corpus, limits={"peer_seconds": 2.0, "hang_seconds": 1.5})
     began = time.monotonic()
