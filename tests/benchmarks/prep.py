@@ -10,6 +10,7 @@ text to finished shards against encoding alone, each on one core), `workers` (tw
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -234,7 +235,11 @@ class Benchmark:
 
 
 def _make_shards_once(output: Path, workers: int) -> None:
-    """Print how long the last stage takes with Ray already there and a task already run."""
+    """Print how long the last stage takes with Ray already there and a task already run.
+
+    What it made before goes first, or it would say that all is done.
+    """
+    shutil.rmtree(output / "shards", ignore_errors=True)
     config = load(
         Prep, Path(SAMPLE), [f"output={output}", "held_out.share=0", f"ray.workers={workers}"]
     )
