@@ -57,7 +57,7 @@ faults: $(READY)
 
 check: $(READY)
 	$(MAKE) lint
-	$(PYTEST) -m 'not slow'
+	$(PYTEST) -m 'not slow and not long'
 
 lint: $(READY)
 	$(BIN)/ruff format --check

@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from mlmdist.config.budget import Budget
 from mlmdist.config.loading import HIDDEN_MARK, Section
 from mlmdist.errors import ConfigError
 from mlmdist.files import AnyPath, place
@@ -320,23 +321,36 @@ class Schedule(Section):
     decay: Share = 0.1
     """Share of the steps in which `wsd` falls, at the end."""
 
-    def num_warmup_steps(self, num_steps: int) -> int:
+    def num_warmup_steps(self, num_steps: float) -> int:
         """Steps of a run of `num_steps` in which the rate rises."""
         return round(self.warmup * num_steps) if self.warmup_steps is None else self.warmup_steps
 
-    def num_decay_steps(self, num_steps: int) -> int:
+    def num_decay_steps(self, num_steps: float) -> int:
         """Steps at the end of a run of `num_steps` in which `wsd` falls."""
         return round(self.decay * num_steps)
 
 
-class Train(Section):
-    """How much is trained, and how the work is cut."""
+class BatchWarmup(Section):
+    """Batches that begin small and grow to `train.global_batch` (Smith et al. 2018)."""
+
+    first: PositiveInt
+    """Rows of the first batches."""
 
     steps: PositiveInt
-    """Optimizer steps of the run."""
+    """Steps until batches have their full size."""
+
+    sizes: PositiveInt = 8
+    """Different sizes on the way, the first counted."""
+
+
+class Train(Budget):
+    """How much is trained, and how the work is cut."""
 
     global_batch: PositiveInt
     """Rows an optimizer step sees, over all ranks and micro-batches."""
+
+    batch_warmup: BatchWarmup | None = None
+    """How batches grow at the beginning of the run; default: all have their full size."""
 
     micro_batch: PositiveInt
     """Rows a rank computes at once; gradients accumulate over as many as it takes."""
@@ -348,9 +362,48 @@ class Train(Section):
     zero_stage: Literal[0, 1, 2, 3] = 1
     """DeepSpeed's ZeRO stage: 1 shards optimizer state, 2 gradients too, 3 weights too."""
 
+    peak_tflops: Annotated[float, Field(gt=0)] | None = None
+    """What a rank's device does at best by its data sheet, in 10^12 operations a second, for the
+    metric `train/mfu_of_data_sheet`; known of some GPUs. `train/mfu` is of the peak measured."""
+
     threads: Annotated[int, Field(ge=0)] = 0
     """CPU threads a rank; 0 shares the machine's cores among its ranks. A resume to the bit on CPU
     needs the same number, so the number is kept with the run."""
+
+
+class Phase(Budget):
+    """A part of a run with shards, batch and rate of its own; what is left out is the run's."""
+
+    name: Name = ""
+    """What it is called; default its number, from 1."""
+
+    train: OneOrSeveral[Place, tuple[Corpus, ...]] | None = None
+    """In place of `data.train`."""
+
+    held_out: OneOrSeveral[Place, tuple[HeldOutSet, ...]] | None = None
+    """In place of `data.held_out`."""
+
+    global_batch: PositiveInt | None = None
+    micro_batch: PositiveInt | None = None
+
+    learning_rate: Annotated[float, Field(gt=0)] | None = None
+    """The peak of a schedule of its own, warm-up and end included. Where no phase has one, one
+    schedule goes through all of them (Devlin et al. 2019, A.2)."""
+
+
+class Ending(Section):
+    """When a run ends before its budget does."""
+
+    patience: PositiveInt | None = None
+    """Evaluations in a row without a better held-out MLM loss after which it is done; the best
+    checkpoint is kept. Default: it never ends so."""
+
+    improvement: Annotated[float, Field(ge=0)] = 0.0
+    """Nats by which a loss must be lower to be better."""
+
+    hopeless_after: Share | None = None
+    """Share of the budget by which the training loss must be under that of a guess by word
+    frequency (the training unigram); a run that is not ends with exit code 13. Default: never."""
 
 
 class Every(Section):
@@ -418,21 +471,89 @@ class Pretrain(Section):
     init_from: InitFrom | None = None
     model: Model = Model()
     train: Train
+    phases: tuple[Phase, ...] = ()
+    """Parts of the run, one after the other: first rows of 128, then of 512, for example."""
+
     optimizer: Optimizer = Optimizer()
     schedule: Schedule = Schedule()
+    ending: Ending = Ending()
     every: Every = Every()
     limits: Limits = Limits()
     tracking: Tracking = Tracking()
 
     @model_validator(mode="after")
-    def _schedule_fits(self) -> "Pretrain":
-        steps, schedule = self.train.steps, self.schedule
-        warmup = schedule.num_warmup_steps(steps)
-        if warmup > steps:
-            raise ValueError(f"schedule.warmup_steps={warmup} must be at most train.steps={steps}")
-        if schedule.kind == "wsd" and warmup + schedule.num_decay_steps(steps) > steps:
+    def _budgets_are_one(self) -> "Pretrain":
+        listed = "steps, tokens, epochs or time"
+        if not self.phases:
+            _only_one("train", self.train.given, f"give one of {listed}")
+        elif self.train.given:
             raise ValueError(
-                f"schedule: {warmup} steps up and {schedule.num_decay_steps(steps)} down must be "
-                f"at most train.steps={steps} together; lower schedule.warmup or schedule.decay"
+                f"train.{self.train.given[0]}: each of the phases has its own; leave it out"
+            )
+        for number, phase in enumerate(self.phases):
+            _only_one(f"phases.{number}", phase.given, f"give one of {listed}")
+        if len({phase.time is None for phase in self.phases}) > 1:
+            raise ValueError("phases: all of them must go by time, or none")
+        return self
+
+    @model_validator(mode="after")
+    def _phases_fit(self) -> "Pretrain":
+        if len({phase.learning_rate is None for phase in self.phases}) > 1:
+            raise ValueError("phases: all of them must have a learning_rate, or none")
+        names = [phase.name for phase in self.phases if phase.name]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ValueError(f"phases: two are named {twice[0]!r}; give each a name of its own")
+        if self.train.batch_warmup and self.train.batch_warmup.first > self.first_batch:
+            raise ValueError(
+                f"train.batch_warmup.first={self.train.batch_warmup.first} must be at most the "
+                f"batch it grows to, {self.first_batch}"
             )
         return self
+
+    @model_validator(mode="after")
+    def _schedule_fits(self) -> "Pretrain":
+        """As far as that is known before the data is."""
+        for where, steps in self._known_steps():
+            _refuse_a_schedule_longer_than(steps, self.schedule, where)
+        if self.schedule.warmup_steps is not None and self._by_clock:
+            raise ValueError("schedule.warmup_steps goes with steps, the run by time: use warmup")
+        return self
+
+    @property
+    def first_batch(self) -> int:
+        """Rows of a full batch in the first phase."""
+        first = self.phases[0].global_batch if self.phases else None
+        return first or self.train.global_batch
+
+    @property
+    def _by_clock(self) -> bool:
+        return (self.phases[0] if self.phases else self.train).time is not None
+
+    def _known_steps(self) -> list[tuple[str, int]]:
+        """The steps of each schedule of the run, by where they stand."""
+        if not self.phases:
+            known = {"train.steps": self.train.steps}
+        elif self.phases[0].learning_rate is not None:
+            known = {f"phases.{n}.steps": phase.steps for n, phase in enumerate(self.phases)}
+        else:
+            steps = [phase.steps or 0 for phase in self.phases]
+            known = {"the phases' steps": sum(steps) if all(steps) else None}
+        return [(where, steps) for where, steps in known.items() if steps is not None]
+
+
+def _only_one(where: str, given: list[str], rule: str) -> None:
+    if len(given) != 1:
+        found = f"{' and '.join(given)} are given" if given else "no budget"
+        raise ValueError(f"{where}: {found}; {rule}")
+
+
+def _refuse_a_schedule_longer_than(steps: int, schedule: Schedule, where: str) -> None:
+    warmup = schedule.num_warmup_steps(steps)
+    if warmup > steps:
+        raise ValueError(f"schedule.warmup_steps={warmup} must be at most {where}={steps}")
+    if schedule.kind == "wsd" and warmup + schedule.num_decay_steps(steps) > steps:
+        raise ValueError(
+            f"schedule: {warmup} steps up and {schedule.num_decay_steps(steps)} down must be "
+            f"at most {where}={steps} together; lower schedule.warmup or schedule.decay"
+        )

@@ -87,6 +87,16 @@ class StepBatch:
     corpus_tokens: tuple[int, ...] = ()
     """`num_tokens` by corpus."""
 
+    @property
+    def num_rows(self) -> int:
+        """Rows that count."""
+        return sum(int(one.weights.sum()) for one in self.micro_batches)
+
+    @property
+    def sum_squares(self) -> int:
+        """Of the lengths, in tokens, of rows that count: what attention inside them costs."""
+        return sum(int((one.lengths**2 * one.weights).sum()) for one in self.micro_batches)
+
 
 def lay_out(windows: Windows, spans: Spans, vocabulary: Vocabulary) -> Stream:
     """The stream of the rows that `spans` describes."""

@@ -10,6 +10,7 @@ import pytest
 
 from mlmdist.errors import BAD_CONFIG, DONE
 from mlmdist.train import identity, plan
+from mlmdist.train.phases import open_phases
 from mlmdist.train.sources import open_sources
 from tests.train.corpus import recipe
 from tests.train.jobs import before_step, exit_codes, run
@@ -29,7 +30,7 @@ def several(corpus: Path, weights: tuple[float, float] = (3, 1), **data: Any) ->
 
 def test_the_plan_counts_epochs_for_each_corpus(corpus: Path, tmp_path: Path) -> None:
     config = recipe(corpus, tmp_path / "run", data=several(corpus))
-    planned = plan.make_plan(config, open_sources(config), world_size=2)
+    planned = plan.make_plan(open_phases(config)[0], world_size=2)
     assert [one.share for one in planned.corpora] == [0.75, 0.25]
     assert planned.corpora[1].epochs == pytest.approx(8 * 12 * 0.25 / 50)
     assert "books: 25.00%, 50 windows, 0.48 epochs" in plan.text(planned, config)

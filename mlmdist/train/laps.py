@@ -1,0 +1,66 @@
+"""Where the time of steps goes: a stopwatch that always runs for exactly one name.
+
+On a GPU, whose work goes on behind the program's back, its own clock is read, when the figures are
+asked for and not before: nothing waits for it in between.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import torch
+
+DATA, FORWARD, BACKWARD = "data", "forward", "backward"
+COMMUNICATION, OPTIMIZER, OTHER = "communication", "optimizer", "other"
+NAMES = (DATA, FORWARD, BACKWARD, COMMUNICATION, OPTIMIZER, OTHER)
+
+
+class Laps:
+    """Seconds by name since the last reading."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.on_gpu = device.type == "cuda"
+        self.stamps: list[tuple[str, Any]] = [(OTHER, self._now())]
+
+    @property
+    def name(self) -> str:
+        """What the time runs for."""
+        return self.stamps[-1][0]
+
+    def to(self, name: str) -> None:
+        """Let the time run for `name` from here on."""
+        self.stamps.append((name, self._now()))
+
+    @contextmanager
+    def inside(self, name: str) -> Iterator[None]:
+        """Let the time run for `name` inside the block, behind it for what it ran before."""
+        before = self.name
+        self.to(name)
+        try:
+            yield
+        finally:
+            self.to(before)
+
+    def read(self) -> dict[str, float]:
+        """The seconds of each name, and begin anew."""
+        self.to(self.name)
+        seconds = dict.fromkeys(NAMES, 0.0)
+        for (name, begin), (_, end) in pairwise(self.stamps):
+            seconds[name] += self._between(begin, end)
+        self.stamps = self.stamps[-1:]
+        return seconds
+
+    def _now(self) -> Any:
+        if not self.on_gpu:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def _between(self, begin: Any, end: Any) -> float:
+        if not self.on_gpu:
+            return end - begin
+        end.synchronize()
+        return begin.elapsed_time(end) / 1000
