@@ -364,7 +364,7 @@ class Train(Budget):
 
     peak_tflops: Annotated[float, Field(gt=0)] | None = None
     """What a rank's device does at best by its data sheet, in 10^12 operations a second, for the
-    metric `train/mfu_of_data_sheet`; known of some GPUs. `train/mfu` is of the peak measured."""
+    metric `speed/mfu_of_data_sheet`; known of some GPUs. `speed/mfu` is of the peak measured."""
 
     threads: Annotated[int, Field(ge=0)] = 0
     """CPU threads a rank; 0 shares the machine's cores among its ranks. A resume to the bit on CPU

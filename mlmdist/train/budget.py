@@ -171,8 +171,8 @@ class ClockBudget:
         return ENDLESS
 
     def _end(self, state: TrainState) -> float:
-        last = state.phase == len(self.ends_ms) - 1
-        return self.ends_ms[state.phase] - (self._reserve(state) if last else 0.0)
+        """When the steps of the phase must be over."""
+        return self.ends_ms[state.phase] - self._reserve(state)
 
     def _step_ms(self) -> float:
         return SAFETY * max(self.recent, default=0.0)

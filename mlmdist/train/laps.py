@@ -46,7 +46,7 @@ class Laps:
     def read(self) -> dict[str, float]:
         """The seconds of each name, and begin anew."""
         self.to(self.name)
-        seconds = dict.fromkeys(NAMES, 0.0)
+        seconds: dict[str, float] = dict.fromkeys(NAMES, 0.0)
         for (name, begin), (_, end) in pairwise(self.stamps):
             seconds[name] += self._between(begin, end)
         self.stamps = self.stamps[-1:]

@@ -19,7 +19,7 @@ from mlmdist.train.state import Counts
 
 log = logging.getLogger(__name__)
 
-MFU, MFU_OF_DATA_SHEET = "train/mfu", "train/mfu_of_data_sheet"
+MFU, MFU_OF_DATA_SHEET = "speed/mfu", "speed/mfu_of_data_sheet"
 LEAK_ACCURACY, LEAK_ROWS = 0.9, 200  # which chance does not reach, also as rows come in twos
 
 
@@ -124,7 +124,7 @@ class Meter:
         """TFLOP/s of all ranks, of real tokens only, and its share of each peak (MFU)."""
         speed = self.flops / self.seconds if self.seconds else 0.0
         shares = {name: speed / peak for name, peak in self.peaks.items()}
-        return {"train/tflops_per_second": speed / 1e12, **shares}
+        return {"speed/tflops_per_second": speed / 1e12, **shares}
 
 
 def leak(totals: Sequence[float], pair: str, guess: float) -> str:

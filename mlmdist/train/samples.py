@@ -102,7 +102,7 @@ def _place(phases: tuple[Phase, ...], number: int, record: Record | None) -> tup
     rows: dict[str, int] = {}
     first = 0
     for phase, behind in zip(phases, _ends(phases, state), strict=False):
-        if number < behind:
+        if 0 <= number < behind:
             at_hand = newest is not None and newest.phase == phase.number
             position = newest if at_hand and newest else entry(phase, first, rows)
             return phase, position

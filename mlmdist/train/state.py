@@ -122,7 +122,7 @@ class TrainState:
     def from_json(cls, values: dict[str, Any]) -> "TrainState":
         """The counters that `to_json` gave; an older one left some out."""
         known = {one.name for one in fields(cls)}
-        given = {
+        given: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in values.items()
             if name in known and value is not None

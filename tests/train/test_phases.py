@@ -1,6 +1,5 @@
 """Phases: one run through several shard sets, entered, left and resumed like any other."""
 
-import json
 import os
 import signal
 from pathlib import Path
@@ -19,7 +18,7 @@ from mlmdist.train.phases import Phase, config_of, identity_of, open_phases
 from mlmdist.train.samples import show
 from tests.train.corpus import recipe
 from tests.train.jobs import before_step, exit_codes, run
-from tests.train.runs import assert_same_state, job_of
+from tests.train.runs import assert_same_state, job_of, metrics
 
 
 def two_phases(corpus: Path, **second: Any) -> dict[str, Any]:
@@ -133,13 +132,6 @@ def test_time_comes_to_about_so_many_steps(corpus: Path, tmp_path: Path) -> None
     )
 
 
-def logged(folder: Path) -> list[dict[str, float]]:
-    """What was logged, without what depends on the clock."""
-    lines = [json.loads(line) for line in (folder / "run/metrics.jsonl").read_text().splitlines()]
-    timed = ("time", "train/tokens_per_second", "train/tflops", "train/mfu", "seconds/")
-    return [{k: v for k, v in line.items() if not k.startswith(timed)} for line in lines]
-
-
 @pytest.mark.dist
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -153,7 +145,7 @@ def test_t1_a_run_through_phases_goes_on_from_anywhere(
     straight = job_of(tmp_path / "straight", corpus, **sections)
     job = run(2, straight)
     assert exit_codes(job) == [DONE, DONE], job.output()
-    lines = logged(tmp_path / "straight")
+    lines = metrics(tmp_path / "straight" / "run")
     assert [line["train/phase"] for line in lines if "train/phase" in line] == [1.0] * 5 + [2.0] * 3
     assert [line["step"] for line in lines if "held_out/mlm_loss" in line] == [4, 5, 8]
     killed = job_of(tmp_path / "killed", corpus, **sections)
@@ -162,7 +154,7 @@ def test_t1_a_run_through_phases_goes_on_from_anywhere(
     assert exit_codes(job) == [DONE, DONE], job.output()
     step = "run/checkpoints/step-00000008"
     assert_same_state(tmp_path / "straight" / step, tmp_path / "killed" / step)
-    assert logged(tmp_path / "killed") == lines
+    assert metrics(tmp_path / "killed" / "run") == lines
     assert "8 rows" in next(show(tmp_path / "straight/run", 7))
     assert "12 rows" in next(show(tmp_path / "straight/run", 5))
     with pytest.raises(ConfigError, match="must be from 1 to 8"):
@@ -216,7 +208,7 @@ def test_l1_growing_batches_give_the_same_losses_on_any_number_of_ranks(
     for ranks in (1, 3):
         job = run(ranks, job_of(tmp_path / f"on{ranks}", corpus, **sections))
         assert exit_codes(job) == [DONE] * ranks, job.output()
-        lines = logged(tmp_path / f"on{ranks}")
+        lines = metrics(tmp_path / f"on{ranks}" / "run")
         curves.append([line["train/mlm_loss"] for line in lines if "train/mlm_loss" in line])
         rows = [line["train/epochs"] * 600 for line in lines if "train/epochs" in line]
     assert np.diff([0, *rows]).round(3).tolist() == [2, 4, 7, 9, 12, 12, 12, 12]

@@ -22,7 +22,8 @@ RECIPES = sorted(Path("configs/pretrain").glob("*.yaml"))
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_every_recipe_is_a_config(path: Path) -> None:
-    assert len(load(Pretrain, path, []).train.given) == 1
+    config = load(Pretrain, path, [])
+    assert len(config.train.given) == 1 or len(config.phases) > 1
 
 
 PUBLISHED = {
