@@ -13,7 +13,9 @@ from jaxtyping import Bool, Int64, UInt8, UInt64
 
 from mlmdist.blocks import Block, concatenate, take
 from mlmdist.data.stand_in import StandIn
-from mlmdist.shards import BadBlock, ShardSet
+from mlmdist.errors import DataError
+from mlmdist.shard import BadBlock
+from mlmdist.shards import ShardSet
 
 log = logging.getLogger(__name__)
 
@@ -66,10 +68,11 @@ class Reader:
     def __init__(
         self, shard_sets: tuple[ShardSet, ...], capacity: int, stand_in: StandIn | None = None
     ) -> None:
-        """With `stand_in`, a block that is bad in its shard is replaced and named once."""
+        """With `stand_in`, what is bad in its shard is replaced and named once."""
         self.shard_sets, self.capacity, self.stand_in = shard_sets, capacity, stand_in
         self.held: OrderedDict[tuple[int, int], Block] = OrderedDict()
-        self.named: set[tuple[int, int]] = set()
+        self.left_out: dict[tuple[int, int], int] = {}  # rows of the bad blocks met so far
+        self.named: set[str] = set()
 
     def block(self, corpus: int, number: int) -> Block:
         """Block `number` of a corpus; raises DataError naming shard, field and byte if damaged."""
@@ -88,11 +91,34 @@ class Reader:
             return self.shard_sets[corpus].read_block(number)
         except BadBlock as error:
             if self.stand_in is None:
-                raise
-            if key not in self.named:
-                self.named.add(key)
-                log.warning("%s; its %d rows are left out", error, error.num_rows)
+                raise DataError(
+                    f"{error}; mend that shard, or data.bad_blocks=skip leaves its "
+                    f"{error.num_named} rows out"
+                ) from None
+            if key not in self.left_out:
+                self._leave_out(key, error)
+                self._refuse_too_many(corpus, self.stand_in.most)
             return self.stand_in.block(error.num_rows)
+
+    def _leave_out(self, key: tuple[int, int], error: BadBlock) -> None:
+        """Note a bad block, and name it; a bad shard, bad in all its blocks, is named once."""
+        self.left_out[key] = error.num_rows
+        if str(error) not in self.named:
+            self.named.add(str(error))
+            log.warning("%s; its %d rows are left out", error, error.num_named)
+
+    def _refuse_too_many(self, corpus: int, most: float) -> None:
+        """Raise DataError if more than the share `most` of a set's windows is left out."""
+        found = [rows for (one, _), rows in self.left_out.items() if one == corpus]
+        shards = self.shard_sets[corpus]
+        share = sum(found) / shards.manifest.num_windows
+        if share > most:
+            raise DataError(
+                f"{shards.folder}: {len(found)} bad blocks hold {sum(found)} of its "
+                f"{shards.manifest.num_windows} windows, {share:.2%}; data.bad_blocks_share={most} "
+                f"lets {most:.2%} be left out: copy the shards that are named above again, or "
+                "raise it"
+            )
 
     def windows(
         self,
