@@ -1,7 +1,9 @@
 """Windows out of a shard set: blocks are read whole, checked, and kept while they are in use.
 
 A bounded number of blocks is held, so memory does not grow with the set (law S3); each time a block
-is read again its checksum is checked again on the bytes served (law S2).
+is read again its checksum is checked again on the bytes served (law S2). Where many rows of few
+blocks are wanted, as in the usual order, those stand end to end in one more copy: then all rows are
+gathered at once.
 """
 
 import logging
@@ -11,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Int64, UInt8, UInt64
 
-from mlmdist.blocks import Block, concatenate, take
+from mlmdist.blocks import ROWS_PER_BLOCK, Block, concatenate, take
+from mlmdist.data.runs import pointers
 from mlmdist.data.stand_in import StandIn
 from mlmdist.errors import DataError
 from mlmdist.shard import BadBlock
@@ -19,7 +22,8 @@ from mlmdist.shards import ShardSet
 
 log = logging.getLogger(__name__)
 
-EPOCH_BITS = 48
+EPOCH_BITS = BLOCK_BITS = 48
+JOINED_SHARE = 16  # rows of the blocks for each that is wanted, at most, for it to pay to join them
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,8 @@ class Reader:
         self.held: OrderedDict[tuple[int, int], Block] = OrderedDict()
         self.left_out: dict[tuple[int, int], int] = {}  # rows of the bad blocks met so far
         self.named: set[str] = set()
+        self.joined_keys: tuple[tuple[int, int], ...] = ()
+        self.joined: Block
 
     def block(self, corpus: int, number: int) -> Block:
         """Block `number` of a corpus; raises DataError naming shard, field and byte if damaged."""
@@ -131,14 +137,23 @@ class Reader:
 
         Each block in question is read at most once, however few are held.
         """
-        order = np.lexsort((blocks, corpus))
-        sorted_keys = np.stack([corpus[order], blocks[order]])
-        bounds = np.flatnonzero(np.diff(sorted_keys, axis=1, prepend=-1).any(axis=0))
-        parts = [
-            take(self.block(*sorted_keys[:, group[0]].tolist()), rows[order[group]])
-            for group in np.split(np.arange(len(order)), bounds[1:])
-        ]
+        packed, which = np.unique(corpus << BLOCK_BITS | blocks, return_inverse=True)
+        keys = tuple(divmod(key, 1 << BLOCK_BITS) for key in packed.tolist())
+        few = len(keys) * ROWS_PER_BLOCK <= JOINED_SHARE * len(rows)
+        if few and len(keys) <= self.capacity:
+            joined, starts = self._joined(keys)
+            return _in_order(joined, starts[which] + rows, corpus, epoch)
+        order = np.argsort(which, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(which[order])) + 1)
+        parts = [take(self.block(*key), rows[here]) for key, here in zip(keys, groups, strict=True)]
         return _in_order(concatenate(_alike(parts)), np.argsort(order), corpus, epoch)
+
+    def _joined(self, keys: tuple[tuple[int, int], ...]) -> tuple[Block, Int64[np.ndarray, "keys"]]:
+        """These blocks, end to end, and where each begins; kept until others are asked for."""
+        blocks = [self.block(*key) for key in keys]  # also where kept: they are the last used now
+        if keys != self.joined_keys:
+            self.joined_keys, self.joined = keys, concatenate(_alike(blocks))
+        return self.joined, pointers(np.array([block.num_rows for block in blocks]))[:-1]
 
 
 def _in_order(
