@@ -63,7 +63,8 @@ class Order(Section):
     """In which order the windows of an epoch are read (mlmdist/data/order.py)."""
 
     kind: Literal["windowed", "global"] = "windowed"
-    """`windowed` reads whole blocks; `global` permutes all windows and needs the set local."""
+    """`windowed` reads whole blocks; `global` permutes all windows, needs the set local, and beyond
+    256 blocks reads a whole block for nearly every row (docs/data.md)."""
 
     lanes: PositiveInt = 1
     """Parts of the set read side by side; for shared storage choose it so that 16 * lanes divides
@@ -191,8 +192,12 @@ class Data(Section):
     cache: Cache = Cache()
 
     bad_blocks: Literal["refuse", "skip"] = "refuse"
-    """What a block does that does not match its CRC in the shard: end the run, or leave out its
-    rows, which are logged and counted (mlmdist/data/stand_in.py)."""
+    """What a block does that does not match its CRC in the shard, or whose shard is missing, cut or
+    without a good index: end the run, or leave out its rows, which are logged and counted
+    (mlmdist/data/stand_in.py)."""
+
+    bad_blocks_share: Share = 0.01
+    """With `skip`, the most of a shard set's windows that may be left out: more end the run."""
 
     @model_validator(mode="after")
     def _names_differ(self) -> "Data":
