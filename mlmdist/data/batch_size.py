@@ -55,13 +55,11 @@ def growing(first: int, last: int, num_batches: int, num_sizes: int) -> BatchSiz
 
     Sizes on the way are near-equal steps, rounded down to whole cells where they hold one.
     """
+    num_sizes = min(num_sizes, num_batches)
     stages: list[tuple[int, int]] = []
     for number in range(num_sizes + 1):
         rows = first + (last - first) * number // num_sizes
         rows = rows // CELL * CELL if CELL <= rows < last and number else rows
-        begin = num_batches * number // num_sizes
-        if stages and stages[-1][0] == begin:
-            stages.pop()
         if not stages or rows > stages[-1][1]:
-            stages.append((begin, rows))
+            stages.append((num_batches * number // num_sizes, rows))
     return BatchSize(stages)

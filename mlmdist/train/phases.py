@@ -53,7 +53,7 @@ def open_phases(config: Pretrain) -> tuple[Phase, ...]:
     for number in range(max(1, len(config.phases))):
         own = config_of(config, number)
         sources = open_sources(own, tokenizer)
-        batch_size = _batch_size(own, number)
+        batch_size = _batch_size(own)
         name = config.phases[number].name if config.phases else ""
         steps = _num_batches(own, sources, batch_size)
         phases.append(
@@ -99,9 +99,9 @@ def _given(phase: PhaseConfig, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: getattr(phase, name) for name in names if getattr(phase, name) is not None}
 
 
-def _batch_size(config: Pretrain, number: int) -> BatchSize:
+def _batch_size(config: Pretrain) -> BatchSize:
     warmup, rows = config.train.batch_warmup, config.train.global_batch
-    if warmup is None or number:
+    if warmup is None:
         return BatchSize.of(rows)
     return growing(warmup.first, rows, warmup.steps, warmup.sizes)
 

@@ -32,9 +32,8 @@ def test_the_last_step_of_a_phase_is_known_before_it_is_done() -> None:
     assert [budget.last_batch(phase) for phase in (0, 1)] == [4, 6]
 
 
-LOOK_EVERY = 7
-EVERY = Every(evaluate=LOOK_EVERY, save=1000)
-STEP_MS, LOOK_MS, SAVE_MS = 100, 700.0, 300.0
+EVERY = Every(evaluate=7, save=1000)
+STEP_MS, LOOK_MS, SAVE_MS = 100, 700.0, 500.0
 
 
 def run_by(budget: ClockBudget, num_phases: int = 1) -> tuple[list[float], TrainState]:
@@ -49,20 +48,22 @@ def run_by(budget: ClockBudget, num_phases: int = 1) -> tuple[list[float], Train
         rates.append(learning_rate(place, end, Optimizer(learning_rate=1.0), Schedule()))
         state.batch += 1
         now += STEP_MS
-        if last or state.batch % LOOK_EVERY == 0:
+        if last or state.batch % budget.every.evaluate == 0:
             now += LOOK_MS
             budget.leave_out(LOOK_MS / 1000)
-        if last:
+        if last or state.batch % budget.every.save == 0:
             now += SAVE_MS
             budget.leave_out(SAVE_MS / 1000)
+        if last:
             state.clock_ms = round(now)
             if state.phase == num_phases - 1:
                 return rates, state
             state.next_phase({})
 
 
-def test_a_run_by_the_clock_ends_in_time_and_looks_and_saves_before() -> None:
-    rates, state = run_by(ClockBudget([30.0], EVERY, own_schedules=False))
+@pytest.mark.parametrize("every", [EVERY, Every(evaluate=1000, save=7)])
+def test_a_run_by_the_clock_ends_in_time_and_looks_and_saves_before(every: Every) -> None:
+    rates, state = run_by(ClockBudget([30.0], every, own_schedules=False))
     assert 28_500 <= state.clock_ms <= 30_000
     peak = rates.index(max(rates))
     assert 0.05 < peak / len(rates) < 0.2

@@ -11,7 +11,7 @@ import pytest
 from mlmdist.data.sequence import Position
 from mlmdist.dist import Place
 from mlmdist.errors import BAD_CONFIG, DONE, ConfigError
-from mlmdist.train import identity, plan
+from mlmdist.train import folder, identity, plan
 from mlmdist.train.budget import budget_of
 from mlmdist.train.phase_data import entry, loader_of, rows_behind
 from mlmdist.train.phases import Phase, config_of, identity_of, open_phases
@@ -63,12 +63,24 @@ def test_o1_phases_on_one_shard_set_read_each_window_once_an_epoch(
 
 
 def test_a_phase_reads_its_own_set_from_its_beginning(corpus: Path, tmp_path: Path) -> None:
-    config = recipe(corpus, tmp_path / "run", **two_phases(corpus, global_batch=8))
-    short, long = open_phases(config)
+    sections = two_phases(corpus, global_batch=8)
+    sections["train"]["batch_warmup"] = {"first": 2, "steps": 4}
+    short, long = open_phases(recipe(corpus, tmp_path / "run", **sections))
+    assert [phase.batch_size.rows(0) for phase in (short, long)] == [2, 8]
     assert entry(long, 5, {"another#0": 60}).cursors == (0,)
     assert len(windows_read(long, entry(long, 5, {}), 3)) == 24
     assert long.config.train.global_batch == 8
     assert short.config.train.global_batch == 12
+
+
+def test_a_step_of_a_later_phase_is_shown_where_it_reads_on(corpus: Path, tmp_path: Path) -> None:
+    phases = [{"steps": 3}, {"steps": 3, "global_batch": 5}]
+    config = recipe(corpus, tmp_path / "run", train={"steps": None}, phases=phases)
+    config.run.mkdir()
+    folder.save_config(config)
+    shown = [{line for line in show(config.run, step) if "  A " in line} for step in range(1, 7)]
+    assert [len(rows) for rows in shown] == [12, 12, 12, 5, 5, 5]
+    assert len(set.union(*shown)) == 51
 
 
 def test_a_budget_in_tokens_or_epochs_comes_to_steps(corpus: Path, tmp_path: Path) -> None:
