@@ -360,9 +360,10 @@ class Train(Budget):
     micro_batch: PositiveInt
     """Rows a rank computes at once; gradients accumulate over as many as it takes."""
 
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     """Number format of matrix work; weights and optimizer state are kept in fp32. `auto` takes bf16
-    where the machine that begins the run multiplies it, else fp32, and stays with that."""
+    where the machine that begins the run multiplies it, else fp32, and stays with that. `fp16` is
+    for GPUs without bf16: the loss is scaled (mlmdist/train/loss_scale.py)."""
 
     zero_stage: Literal[0, 1, 2, 3] = 1
     """DeepSpeed's ZeRO stage: 1 shards optimizer state, 2 gradients too, 3 weights too."""
@@ -371,9 +372,35 @@ class Train(Budget):
     """What a rank's device does at best by its data sheet, in 10^12 operations a second, for the
     metric `speed/mfu_of_data_sheet`; known of some GPUs. `speed/mfu` is of the peak measured."""
 
+    activation_checkpointing: bool = False
+    """Keep of each layer its input alone, and compute the rest again in the backward pass: less
+    memory for about a third more arithmetic, the same numbers to the bit."""
+
+    offload: Literal["none", "optimizer"] = "none"
+    """`optimizer` keeps fp32 weights and optimizer state in the CPU's memory, and updates there: a
+    GPU then holds weights, gradients and activations alone. For `adamw` at ZeRO stages 1 to 3."""
+
+    compile: bool = False
+    """Let torch compile the encoder's layers: faster on GPUs behind some slow first steps; equal to
+    rounding. Not at ZeRO stage 3; a resume is no longer to the bit."""
+
     threads: Annotated[int, Field(ge=0)] = 0
     """CPU threads a rank; 0 shares the machine's cores among its ranks. A resume to the bit on CPU
     needs the same number, so the number is kept with the run."""
+
+    @model_validator(mode="after")
+    def _stage_fits(self) -> "Train":
+        if self.offload != "none" and self.zero_stage == 0:
+            raise ValueError(
+                f"offload={self.offload} with zero_stage=0: there is no sharded state to move; "
+                "choose zero_stage 1, 2 or 3, or offload=none"
+            )
+        if self.compile and self.zero_stage == 3:
+            raise ValueError(
+                "compile=true with zero_stage=3: its weights come and go between a layer's "
+                "operations; choose zero_stage 0, 1 or 2, or compile=false"
+            )
+        return self
 
 
 class Phase(Budget):
@@ -485,6 +512,16 @@ class Pretrain(Section):
     every: Every = Every()
     limits: Limits = Limits()
     tracking: Tracking = Tracking()
+
+    @model_validator(mode="after")
+    def _optimizer_can_be_offloaded(self) -> "Pretrain":
+        if self.train.offload != "none" and self.optimizer.kind != "adamw":
+            raise ValueError(
+                f"optimizer.kind={self.optimizer.kind} with train.offload={self.train.offload}: "
+                "only adamw is updated on the CPU; choose optimizer.kind=adamw, or "
+                "train.offload=none"
+            )
+        return self
 
     @model_validator(mode="after")
     def _budgets_are_one(self) -> "Pretrain":

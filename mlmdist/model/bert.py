@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from mlmdist.config.pretrain import Model
 from mlmdist.model.attention import Attention
@@ -33,6 +34,7 @@ class Bert(nn.Module):
     def __init__(self, config: Model, vocab_size: int, seed: int = 0) -> None:
         super().__init__()
         self.config = config
+        self.recomputes = False  # whether the backward pass computes each layer again
         self.embeddings = Embeddings(config, vocab_size)
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_layers))
         self.mlm_head = MlmHead(config, vocab_size)
@@ -66,8 +68,26 @@ class Bert(nn.Module):
             stream.tokens[order], stream.positions[order], stream.segments[order]
         )
         for layer in self.layers:
-            hidden = layer(hidden, layout)
+            hidden = self._through(layer, hidden, layout)
         return hidden
+
+    def _through(
+        self, layer: nn.Module, hidden: Float[Tensor, "total width"], layout: Layout
+    ) -> Float[Tensor, "total width"]:
+        """The layer's output; where it recomputes, its input alone is kept for the backward pass.
+
+        Chen et al. 2016, section 3; dropout draws the same again.
+        """
+        if self.recomputes and torch.is_grad_enabled():
+            output: Tensor = checkpoint(layer, hidden, layout, use_reentrant=False)
+            return output
+        return layer(hidden, layout)
+
+    def compile_layers(self) -> None:
+        """Let torch compile what the layers do, each time for any number of tokens."""
+        for layer in self.layers:
+            assert isinstance(layer, Layer)
+            layer.compile_parts()
 
 
 class Embeddings(nn.Module):
@@ -108,10 +128,20 @@ class Layer(nn.Module):
         self, hidden: Float[Tensor, "total width"], layout: Layout
     ) -> Float[Tensor, "total width"]:
         """The next layer's input."""
-        attended = self.dropout(self.attention(hidden, layout))
-        hidden = self.attention_norm(hidden + attended)
+        return self.transform(hidden, self.attention(hidden, layout))
+
+    def transform(
+        self, hidden: Float[Tensor, "total width"], attended: Float[Tensor, "total width"]
+    ) -> Float[Tensor, "total width"]:
+        """What follows attention, a token at a time."""
+        hidden = self.attention_norm(hidden + self.dropout(attended))
         expanded = functional.gelu(self.expand(hidden))
         return self.norm(hidden + self.dropout(self.contract(expanded)))
+
+    def compile_parts(self) -> None:
+        """Compile attention within rows and what follows it; the loop over groups stays Python."""
+        self.attention.mix = torch.compile(self.attention.mix, dynamic=True)
+        self.transform = torch.compile(self.transform, dynamic=True)
 
 
 class MlmHead(nn.Module):

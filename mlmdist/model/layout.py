@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Int32, Int64
 from torch import Tensor
+from torch.nn import functional
 
 MIN_FILL = 0.75
 
@@ -47,6 +48,12 @@ class Layout:
 
     groups: tuple[Group, ...]
 
+    cu_lengths: Int32[Tensor, "rows_plus_1"]
+    """Where the sorted stream's rows start, and its end."""
+
+    max_length: int
+    """Tokens of the longest row."""
+
 
 def arrange(cu_lengths: Int32[Tensor, "rows_plus_1"]) -> Layout:
     """The layout of rows that start at `cu_lengths`; the same for the same lengths."""
@@ -64,6 +71,8 @@ def arrange(cu_lengths: Int32[Tensor, "rows_plus_1"]) -> Layout:
         place=place.to(device),
         first=place[starts[:-1]].to(device),
         groups=tuple(_groups(sorted_lengths, within, device)),
+        cu_lengths=functional.pad(sorted_lengths.cumsum(0), (1, 0)).int().to(device),
+        max_length=int(sorted_lengths[0]),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from mlmdist.config.pretrain import Model
 
-BYTES_OF = {"fp32": 4, "bf16": 2}
+BYTES_OF = {"fp32": 4, "bf16": 2, "fp16": 2}
 STATE_BYTES = 12  # fp32 weight and Adam's two moments
 PEAK_TFLOPS = {"H200": 989.0, "H100": 989.0, "A100": 312.0}  # dense bf16, NVIDIA's data sheets
 
@@ -57,13 +57,17 @@ def flops_of_sums(
     return 3 * (linear + attention + mlm_head + pair_head)
 
 
-def memory_bytes(parameters: int, precision: str, zero_stage: int, world_size: int) -> int:
-    """Weights, gradients and optimizer state on a rank; activations come on top.
+def memory_bytes(
+    parameters: int, precision: str, zero_stage: int, world_size: int, *, offloads: bool = False
+) -> int:
+    """Weights, gradients and optimizer state on a rank's GPU; activations come on top.
 
     Rajbhandari et al. 2020, figure 1, with Adam; in fp32 the weights are their own master copy.
+    Where it `offloads`, the optimizer's state is in the CPU's memory and does not count here.
     """
     number = BYTES_OF[precision]
-    state = STATE_BYTES if precision == "bf16" or zero_stage > 0 else STATE_BYTES - 4
+    state = STATE_BYTES if precision != "fp32" or zero_stage > 0 else STATE_BYTES - 4
+    state = 0 if offloads else state
     shares = {0: (1, 1, 1), 1: (1, 1, world_size), 2: (1, world_size, world_size)}
     weights, gradients, optimizer = shares.get(zero_stage, (world_size,) * 3)
     return (
@@ -82,6 +86,31 @@ def wire_bytes(parameters: int, precision: str, zero_stage: int, world_size: int
     share = (world_size - 1) / world_size
     passes = 3 if zero_stage == 3 else 2
     return round(passes * share * parameters * BYTES_OF[precision])
+
+
+def activation_bytes(
+    model: Model,
+    vocab_size: int,
+    lengths: Sequence[float],
+    num_masked: float,
+    precision: str,
+    *,
+    recomputes: bool = False,
+) -> int:
+    """What forward and backward hold on rows of these lengths, in tokens; about.
+
+    Korthikanti et al. 2022, section 4.1, for any width between the feed-forward matrices, and what
+    two layers keep for what backward makes on its way; attention by lengths keeps no table of
+    scores and so takes less. Of a layer that is computed again the input alone is kept.
+    """
+    size, tokens = BYTES_OF[precision], sum(lengths)
+    scores = model.num_heads * sum(length * length for length in lengths)
+    of_tokens = (9 * model.width + 2 * model.feed_forward_width) * size + 2 * model.width
+    layer = tokens * of_tokens + scores * (2 * size + 1)
+    inputs = model.num_layers * tokens * model.width * size
+    kept = inputs + layer if recomputes else model.num_layers * layer
+    logits = num_masked * vocab_size * (size + 8)  # as they are, in fp32, and their softmax
+    return round(kept + 2 * layer + logits)
 
 
 def checkpoint_bytes(parameters: int, precision: str) -> int:

@@ -9,16 +9,15 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 # Read when DeepSpeed is imported: it need not look for an accelerator and warn that it found none,
-# nor load a compiler (2 s) for an optimizer that nobody asked for. Nothing here is compiled.
+# nor load a compiler (2 s) for an optimizer that nobody asked for (`compiler.allow` takes it back).
 os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
 os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
 import deepspeed
@@ -34,13 +33,17 @@ from mlmdist.data.batch import MicroBatch, StepBatch
 from mlmdist.dist import Place
 from mlmdist.model.bert import Bert
 from mlmdist.model.loss import LossSums, loss_sums
-from mlmdist.model.stream import Stream
+from mlmdist.train import compiler
+from mlmdist.train.deepspeed_config import deepspeed_config
+from mlmdist.train.loss_scale import LossScale
+from mlmdist.train.memory import Memory
+from mlmdist.train.micro_batch import as_vector, to_stream
 from mlmdist.train.optimizer import WAITS, build_optimizer
 from mlmdist.train.state import Counts
 
 log = logging.getLogger(__name__)
 
-BUCKET_ELEMENTS = 50_000_000  # the largest tensor of BERT-large, its embedding, has 31 M
+LOSS_SCALE = "loss_scale"  # in a checkpoint's files
 NUM_SUMS = len(LossSums._fields)
 MAX_SEED = 1 << 63
 RECOVERY_SCRIPTS = ("zero_to_fp32.py", "zero_to_torch.py")
@@ -61,6 +64,9 @@ class StepResult:
     skipped: bool
     """True if the gradient was not finite and nothing was updated."""
 
+    loss_scale: float | None = None
+    """What the loss was multiplied by; None where it is not (fp16 alone)."""
+
 
 class Engine:
     """The model under DeepSpeed; every method is called by all ranks together."""
@@ -70,33 +76,48 @@ class Engine:
     ) -> None:
         self.config, self.here, self.mark = config, here, mark
         self.device = torch.device("cuda", here.local_rank) if _has_gpu() else torch.device("cpu")
+        self.loss_scale = LossScale() if config.train.precision == "fp16" else None
+        vocab_size = model.vocab_size  # at ZeRO stage 3 the model no longer has it afterwards
+        model.recomputes = config.train.activation_checkpointing
+        if config.train.compile:
+            compiler.allow(self.device)
+            model.compile_layers()
         self.deepspeed = _initialize(config, model, accumulation)
         self.zero_stage = config.train.zero_stage
+        self.memory = Memory(self.device, config, vocab_size=vocab_size, world_size=here.world_size)
 
     def step(self, batch: StepBatch, counts: Counts, learning_rate: float) -> StepResult:
         """Forward, backward and one update by a global batch that holds `counts`."""
         self.deepspeed.train()
+        if self.loss_scale is not None:
+            self.deepspeed.optimizer.loss_scale = self.loss_scale.scale
         sums = torch.zeros(NUM_SUMS, dtype=torch.float64, device=self.device)
-        for number, micro_batch in enumerate(batch.micro_batches):
-            self._seed_dropout(batch.number, number)
-            last = number == len(batch.micro_batches) - 1
-            self.deepspeed.set_gradient_accumulation_boundary(last)
-            self.mark(f"batch {batch.number}, forward of micro-batch {number}")
-            losses = self._losses(micro_batch)
-            self.mark(f"batch {batch.number}, backward of micro-batch {number}")
-            self._backward(losses, counts)
-            sums += as_vector(losses)
-        self.mark(f"batch {batch.number}, update")
-        return self._update(sums, learning_rate, batch.number)
+        with self.memory.explained(batch):
+            for number in range(len(batch.micro_batches)):
+                sums += self._learn(batch, number, counts)
+            self.mark(f"batch {batch.number}, update")
+            return self._update(sums, learning_rate, batch.number)
+
+    def _learn(self, batch: StepBatch, number: int, counts: Counts) -> Tensor:
+        """Forward and backward of micro-batch `number`; its six sums."""
+        self._seed_dropout(batch.number, number)
+        last = number == len(batch.micro_batches) - 1
+        self.deepspeed.set_gradient_accumulation_boundary(last)
+        self.mark(f"batch {batch.number}, forward of micro-batch {number}")
+        losses = self._losses(batch.micro_batches[number])
+        self.mark(f"batch {batch.number}, backward of micro-batch {number}")
+        self._backward(losses, counts)
+        return as_vector(losses)
 
     @torch.no_grad()
     def evaluate(self, batch: StepBatch) -> Tensor:
         """Six sums of this rank over a batch, fp64, without dropout and without a trace."""
         self.deepspeed.eval()
         sums = torch.zeros(NUM_SUMS, dtype=torch.float64, device=self.device)
-        for number, micro_batch in enumerate(batch.micro_batches):
-            self.mark(f"evaluation batch {batch.number}, micro-batch {number}")
-            sums += as_vector(self._losses(micro_batch))
+        with self.memory.explained(batch):
+            for number, micro_batch in enumerate(batch.micro_batches):
+                self.mark(f"evaluation batch {batch.number}, micro-batch {number}")
+                sums += as_vector(self._losses(micro_batch))
         return sums
 
     def unmoved(self, batch: StepBatch, counts: Counts, learning_rate: float) -> list[str]:
@@ -109,7 +130,9 @@ class Engine:
         decays = [group.get("weight_decay", 0.0) for group in groups]
         for group in groups:
             group["weight_decay"] = 0.0
-        self.step(batch, counts, learning_rate)
+        result = self.step(batch, counts, learning_rate)
+        while result.skipped and self.loss_scale is not None:  # until the scale has come down
+            result = self.step(batch, counts, learning_rate)
         for group, decay in zip(groups, decays, strict=True):
             group["weight_decay"] = decay
         return [n for n, p in self.parameters() if torch.equal(self._weights(p), before[n])]
@@ -121,19 +144,22 @@ class Engine:
 
     def save(self, folder: Path, tag: str) -> None:
         """Write weights and optimizer state to `folder`/`tag`; on an optimizer step's boundary."""
-        self.deepspeed.save_checkpoint(str(folder), tag=tag, save_latest=False)
+        state = {LOSS_SCALE: asdict(self.loss_scale)} if self.loss_scale else {}
+        self.deepspeed.save_checkpoint(str(folder), tag=tag, client_state=state, save_latest=False)
         if self.here.rank == 0:
             for name in RECOVERY_SCRIPTS:  # beside the folder, where nothing else is but folders
                 (folder / name).unlink(missing_ok=True)
 
     def load(self, folder: Path, tag: str) -> None:
         """Read what `save` wrote at this world size; raises RuntimeError if it is not all there."""
-        loaded, _ = self.deepspeed.load_checkpoint(str(folder), tag=tag)
+        loaded, state = self.deepspeed.load_checkpoint(str(folder), tag=tag)
         if loaded is None:
             raise RuntimeError(f"{folder / tag}: DeepSpeed found no checkpoint there")
+        if self.loss_scale is not None:
+            self.loss_scale = LossScale(**state[LOSS_SCALE])
 
     def constants(self) -> dict[str, Any]:
-        """What a ZeRO state must hold besides tensors: the loss scaler, which scales by 1."""
+        """What a ZeRO state must hold besides tensors: the loss scaler."""
         return {"loss_scaler": getattr(self.deepspeed.optimizer, "loss_scaler", None)}
 
     def parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
@@ -148,6 +174,8 @@ class Engine:
         """Add this micro-batch's share of the global batch's gradient."""
         share = losses.mlm_sum / max(1, counts.num_labels)
         share = share + losses.pair_sum / max(1, counts.num_pairs)
+        if self.loss_scale is not None and self.zero_stage == 0:
+            share = share * self.loss_scale.scale  # there DeepSpeed divides by it alone
         self.deepspeed.backward(share * self.here.world_size, scale_wrt_gas=False)
 
     def _update(self, sums: Tensor, learning_rate: float, number: int) -> StepResult:
@@ -159,7 +187,13 @@ class Engine:
             return StepResult(sums, math.inf, skipped=True)
         self.deepspeed.step()
         norm = self.deepspeed.get_global_grad_norm() if norm is None else norm
-        return StepResult(sums, norm, skipped=not self.deepspeed.was_step_applied())
+        is_finite = self.deepspeed.was_step_applied()
+        if self.loss_scale is None:
+            return StepResult(sums, norm, skipped=not is_finite)
+        scale = self.loss_scale.scale
+        self.loss_scale.advance(is_finite=is_finite)
+        norm = norm / scale if self.zero_stage == 0 else norm  # there it is the scaled one's
+        return StepResult(sums, norm, skipped=not is_finite, loss_scale=scale)
 
     def _is_plain(self) -> bool:
         """Whether DeepSpeed steps torch's optimizer as it is: no norm, no check of its own."""
@@ -175,42 +209,6 @@ class Engine:
         torch.manual_seed(seed % MAX_SEED)
 
 
-def to_stream(micro_batch: MicroBatch) -> Stream:
-    """The model's input of a micro-batch, on the CPU; no copy is made."""
-    cu_lengths = micro_batch.cu_lengths
-    return Stream(
-        tokens=torch.from_numpy(micro_batch.tokens),
-        segments=torch.from_numpy(micro_batch.segments),
-        positions=torch.from_numpy(micro_batch.positions),
-        cu_lengths=torch.from_numpy(cu_lengths),
-        max_length=int(np.diff(cu_lengths).max()),
-        masked_index=torch.from_numpy(micro_batch.masked_index),
-        labels=torch.from_numpy(micro_batch.labels),
-        pair_labels=torch.from_numpy(micro_batch.pair_labels),
-    )
-
-
-def as_vector(losses: LossSums) -> Tensor:
-    """The six sums as one fp64 vector without gradient."""
-    return torch.stack([value.detach().double() for value in losses])
-
-
-def deepspeed_config(config: Pretrain, accumulation: int) -> dict[str, Any]:
-    """What DeepSpeed is told. Clipping is written even when it is 0: its own default is 1.0."""
-    return {
-        "train_micro_batch_size_per_gpu": config.train.micro_batch,
-        "gradient_accumulation_steps": accumulation,
-        "gradient_clipping": config.optimizer.clip,
-        "zero_allow_untested_optimizer": True,
-        "bf16": {"enabled": config.train.precision == "bf16"},
-        "zero_optimization": {
-            "stage": config.train.zero_stage,
-            "reduce_bucket_size": BUCKET_ELEMENTS,
-            "allgather_bucket_size": BUCKET_ELEMENTS,
-        },
-    }
-
-
 def _initialize(config: Pretrain, model: Bert, accumulation: int) -> Any:
     if not _has_gpu():
         leave_out_shared_memory_op()
@@ -220,18 +218,17 @@ def _initialize(config: Pretrain, model: Bert, accumulation: int) -> Any:
     optimizer = build_optimizer(
         model, config.optimizer, zero_stage=stage, embeddings_only_steps=steps
     )
-    is_bf16 = config.train.precision == "bf16"
-    exact = [one.detach().clone() for one in model.parameters()] if is_bf16 else []
-    engine, *_ = deepspeed.initialize(
-        model=model, optimizer=optimizer, config=deepspeed_config(config, accumulation)
-    )
-    if is_bf16:
+    is_rounded = config.train.precision != "fp32"
+    exact = [one.detach().clone() for one in model.parameters()] if is_rounded else []
+    settings = deepspeed_config(config, accumulation, has_gpu=_has_gpu())
+    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings)
+    if is_rounded:
         _restore_masters(engine, dict(zip(model.parameters(), exact, strict=True)), stage)
     return engine
 
 
 def _restore_masters(engine: Any, weights: dict[nn.Parameter, Tensor], stage: int) -> None:
-    """Let the fp32 weights begin as they were given: DeepSpeed makes them from bf16 roundings.
+    """Let the fp32 weights begin as they were given: DeepSpeed makes them from roundings.
 
     At stage 0 it has also stepped once, by a gradient of 0: weights decayed, moments counted.
     """

@@ -5,6 +5,7 @@ from typing import Literal
 
 from mlmdist import dist
 from mlmdist.config.pretrain import Pretrain
+from mlmdist.errors import ConfigError
 from mlmdist.train import folder
 
 CPU_DESCRIPTION = Path("/proc/cpuinfo")
@@ -28,8 +29,29 @@ def settled(config: Pretrain) -> Pretrain:
 
 
 def agreed(config: Pretrain) -> Pretrain:
-    """The config with rank 0's `train.precision`, for the ranks' machines may differ."""
+    """The config with rank 0's `train.precision`, for the ranks' machines may differ.
+
+    Raises ConfigError for fp16 without a GPU.
+    """
+    refuse_slow(config.train.precision, has_gpu=_has_gpu())
     return _with_precision(config, dist.broadcast_decision(config.train.precision))
+
+
+def refuse_slow(precision: str, *, has_gpu: bool) -> None:
+    """Raise ConfigError for a format that this machine computes by detours only."""
+    if precision == "fp16" and not has_gpu:
+        raise ConfigError(
+            "train.precision=fp16 on a machine without a GPU: processors do not multiply it; use "
+            "train.precision=auto (bf16 where the processor has it, else fp32)"
+        )
+
+
+def _has_gpu() -> bool:
+    if not any(path.exists() for path in GPU_DEVICES):
+        return False
+    import torch  # elsewhere a dry run needs none
+
+    return torch.cuda.is_available()
 
 
 def _with_precision(config: Pretrain, precision: str) -> Pretrain:
@@ -39,11 +61,10 @@ def _with_precision(config: Pretrain, precision: str) -> Pretrain:
 
 def fastest() -> Literal["fp32", "bf16"]:
     """bf16 where this machine's GPU, or else its processor, multiplies it; else fp32."""
-    if any(path.exists() for path in GPU_DEVICES):
-        import torch  # elsewhere a dry run needs none
+    if _has_gpu():
+        import torch
 
-        if torch.cuda.is_available():
-            return "bf16" if torch.cuda.get_device_capability() >= BF16_CAPABILITY else "fp32"
+        return "bf16" if torch.cuda.get_device_capability() >= BF16_CAPABILITY else "fp32"
     return "bf16" if cpu_flags(CPU_DESCRIPTION) & BF16_FLAGS else "fp32"
 
 

@@ -3,9 +3,10 @@
     python -m tests.benchmarks.gpu [--tiny] [--seconds N]
 
 Base and large, at 128 and 512, full and ragged; against transformers with sdpa and, for full rows,
-compiled. `--tiny` runs the same on small models, on a CPU too, to see that all of it works. Cases
-that do not fit into N seconds (default 420) are left out and named. The last line is one JSON
-object.
+compiled. Our own choices (attention by lengths, compiled layers, activation checkpointing, fp16)
+stand beside our step without them, with the most memory that each took. `--tiny` runs the same on
+small models, on a CPU too, to see that all of it works. Cases that do not fit into N seconds
+(default 420) are left out and named. The last line is one JSON object.
 """
 
 import argparse
@@ -16,8 +17,10 @@ import sys
 import time
 from dataclasses import replace
 from statistics import median
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from mlmdist.data.batch import StepBatch
 from mlmdist.dist import Place
@@ -89,10 +92,7 @@ def measure(
     weights = published_weights(work)
     check_equal(replace(work, lengths=work.lengths[:4]), weights, here)
     batch = rows(work, 1)
-    one = Ours(work, weights, here)
-    ours = step_seconds(one, batch, *STEPS[work.size == "tiny"])
-    del one
-    empty()
+    ours, memory = step_of(work, weights, here, batch)
     speed = work.flops(batch) / ours
     board.note(f"{case}_sequences_per_second", len(work.lengths) / ours)
     board.note(f"{case}_mfu", speed / peaks[1], f"{speed / peaks[0]:.0%} of products")
@@ -107,6 +107,40 @@ def measure(
         board.note(f"{case}_vs_hf_{attention}{'_compiled' * is_compiled}", theirs / ours)
         del other
         empty()
+    for name, (changed, choices) in choices_of(work).items():
+        if time.monotonic() > until:
+            board.say(f"{case}: no time for {name}")
+            return
+        taken, peak = step_of(changed, weights, here, batch, **choices)
+        board.note(f"{case}_{name}_speed", ours / taken, f"{peak / max(1, memory):.0%} of memory")
+
+
+def choices_of(work: Work) -> dict[str, tuple[Work, dict[str, Any]]]:
+    """What a user may choose, by name: the work and the values of `train`; GPUs' own only there."""
+    plain = replace(work, drops_attention=False)
+    found: dict[str, tuple[Work, dict[str, Any]]] = {
+        "recomputed": (work, {"activation_checkpointing": True}),
+        "offloaded": (work, {"offload": "optimizer"}),
+        "no_attention_dropout": (plain, {}),
+    }
+    if torch.cuda.is_available():
+        found["compiled"] = (work, {"compile": True})
+        found["compiled_no_attention_dropout"] = (plain, {"compile": True})
+        found["fp16"] = (replace(plain, precision="fp16"), {})
+    return found
+
+
+def step_of(
+    work: Work, weights: dict[str, Tensor], here: Place, batch: StepBatch, **choices: Any
+) -> tuple[float, int]:
+    """The time of our step, and the most memory that it took on a GPU, in bytes."""
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    one = Ours(work, weights, here, **choices)
+    taken = step_seconds(one, batch, *STEPS[work.size == "tiny"])
+    del one
+    empty()
+    return taken, torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0
 
 
 def step_seconds(contestant: Ours | Theirs, batch: StepBatch, warm: int, timed: int) -> float:

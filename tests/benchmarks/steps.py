@@ -40,11 +40,13 @@ class Work:
     lengths: tuple[int, ...]
     precision: str
     dropout: float = 0.1
+    drops_attention: bool = True
 
     @property
     def shape(self) -> Model:
         """The model's shape with this work's dropout."""
-        update = {"dropout": self.dropout, "attention_dropout": self.dropout}
+        attention = self.dropout if self.drops_attention else 0.0
+        update = {"dropout": self.dropout, "attention_dropout": attention}
         return SHAPES[self.size][0].model_copy(update=update)
 
     @property
@@ -135,8 +137,14 @@ class Ours:
     """Our engine, DeepSpeed and all, as a rank of a run has it."""
 
     def __init__(
-        self, work: Work, weights: dict[str, Tensor], here: dist.Place, zero_stage: int = 1
+        self,
+        work: Work,
+        weights: dict[str, Tensor],
+        here: dist.Place,
+        zero_stage: int = 1,
+        **choices: Any,
     ) -> None:
+        """`choices` are those of `train`, as `compile=True`."""
         num_rows = len(work.lengths) * here.world_size
         config = Pretrain.model_validate(
             {
@@ -149,6 +157,7 @@ class Ours:
                     micro_batch=len(work.lengths),
                     precision=cast("Any", work.precision),
                     zero_stage=cast("Any", zero_stage),
+                    **choices,
                 ),
                 "optimizer": Optimizer(learning_rate=LEARNING_RATE),
             }

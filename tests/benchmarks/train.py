@@ -23,7 +23,7 @@ from mlmdist.data.batch import StepBatch
 from mlmdist.model.bert import Bert
 from mlmdist.model.huggingface import from_huggingface
 from mlmdist.model.loss import loss_sums
-from mlmdist.train.engine import to_stream
+from mlmdist.train.micro_batch import to_stream
 from mlmdist.train.precision import fastest as fastest_precision
 from tests.benchmarks.duel import Board, seconds
 from tests.benchmarks.steps import (

@@ -18,8 +18,9 @@ from mlmdist.data.batch import MicroBatch
 from mlmdist.dist import Place
 from mlmdist.model.bert import Bert
 from mlmdist.model.loss import loss_sums
-from mlmdist.train import engine as engine_module
-from mlmdist.train.engine import Engine, deepspeed_config, to_stream
+from mlmdist.train.deepspeed_config import deepspeed_config
+from mlmdist.train.engine import Engine
+from mlmdist.train.micro_batch import as_vector, to_stream
 from mlmdist.train.state import Counts
 from tests.train import rows
 from tests.train.ranks import on_ranks
@@ -88,7 +89,7 @@ def gradients(here: Place, cases: list[Case], fault: Any = None) -> list[tuple[T
 
 def masters(engine: Engine) -> dict[str, Tensor]:
     """The fp32 weights as DeepSpeed holds them."""
-    if engine.zero_stage == 0 and engine.config.train.precision == "bf16":
+    if engine.zero_stage == 0 and engine.config.train.precision != "fp32":
         optimizer = engine.deepspeed.optimizer
         pairs = zip(optimizer.fp16_groups, optimizer.fp32_groups, strict=True)
         of = {id(p): w for low, high in pairs for p, w in zip(low, high, strict=True)}
@@ -107,7 +108,7 @@ def plain_gradient(number: int = 0) -> tuple[Tensor, Tensor]:
     sums = loss_sums(model(stream), stream.labels, stream.pair_labels)
     (sums.mlm_sum / sums.mlm_count + sums.pair_sum / sums.pair_count).backward()
     parts = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
-    return torch.cat(parts), engine_module.as_vector(sums)
+    return torch.cat(parts), as_vector(sums)
 
 
 def distance(found: Tensor, expected: Tensor) -> float:

@@ -213,7 +213,10 @@ def test_what_is_no_bert_is_refused(tmp_path: Path) -> None:
     ("words", "said"),
     [
         ("model.num_heads=5", "num_heads=5 must divide width=32; width 30 or 35 would do"),
-        ("train.precision=fp16", "train.precision: Input should be 'auto', 'fp32' or 'bf16'"),
+        (
+            "train.precision=fp8",
+            "train.precision: Input should be 'auto', 'fp32', 'bf16' or 'fp16'",
+        ),
         ("init_from.path=nowhere", "init_from.path=nowhere: there is no such directory"),
         ("init_from.embeddings_only_steps=-1", "init_from.embeddings_only_steps: "),
         ("model.num_layers=7", "model.num_layers is 7 here, 2 there"),

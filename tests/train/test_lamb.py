@@ -11,8 +11,8 @@ from torch import Tensor
 from mlmdist.dist import Place
 from mlmdist.model.bert import Bert
 from mlmdist.model.loss import loss_sums
-from mlmdist.train.engine import to_stream
 from mlmdist.train.lamb import equal_shares, stretches
+from mlmdist.train.micro_batch import to_stream
 from tests.train import rows
 from tests.train.ranks import on_ranks
 from tests.train.test_engine import STAGES, Case, build, config, masters
