@@ -28,6 +28,7 @@ def deepspeed_config(
             "stage": train.zero_stage,
             "reduce_bucket_size": BUCKET_ELEMENTS,
             "allgather_bucket_size": BUCKET_ELEMENTS,
+            "use_multi_rank_bucket_allreduce": has_gpu,  # on the CPU: to the owner alone (gloo.py)
             **_offload(train, has_gpu=has_gpu),
         },
     }

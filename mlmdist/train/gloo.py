@@ -6,12 +6,17 @@ two ranks: all-gather 351 ms, the ring here 81; all-reduce 204). Patarasu and Yu
 ring; the chain is its half for one owner.
 """
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import torch
 import torch.distributed as ranks
 from torch import Tensor
 
+from mlmdist.train.laps import COMMUNICATION, Laps
+
+TIMED = ("all_reduce", "reduce", "reduce_scatter_tensor", "all_gather_into_tensor", "broadcast")
 CHUNK_ELEMENTS = 1 << 22  # of a chain: while one is added the next is on its way
 
 
@@ -22,10 +27,21 @@ class Finished:
         """Return at once."""
 
 
-def install(backend: Any) -> None:
-    """Let DeepSpeed's `backend` gather and reduce by the functions here."""
-    backend.all_gather_into_tensor = all_gather
-    backend.reduce = reduce
+def install(backend: Any, laps: Laps) -> None:
+    """Let DeepSpeed's `backend` gather and reduce by the functions here, all of it timed."""
+    own = {"all_gather_into_tensor": all_gather, "reduce": reduce}
+    for name in TIMED:
+        function = own.get(name) or getattr(type(backend), name).__get__(backend)
+        setattr(backend, name, _timed(function, laps))
+
+
+def _timed(function: Callable[..., Any], laps: Laps) -> Callable[..., Any]:
+    @wraps(function)
+    def timed(*arguments: Any, **named: Any) -> Any:
+        with laps.inside(COMMUNICATION):
+            return function(*arguments, **named)
+
+    return timed
 
 
 def all_gather(

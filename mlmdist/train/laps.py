@@ -5,7 +5,7 @@ asked for and not before: nothing waits for it in between.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -14,6 +14,7 @@ import torch
 
 DATA, FORWARD, BACKWARD = "data", "forward", "backward"
 COMMUNICATION, OPTIMIZER, OTHER = "communication", "optimizer", "other"
+BESIDE = "beside"  # evaluations and checkpoints, which no share counts
 NAMES = (DATA, FORWARD, BACKWARD, COMMUNICATION, OPTIMIZER, OTHER)
 
 
@@ -44,13 +45,13 @@ class Laps:
             self.to(before)
 
     def read(self) -> dict[str, float]:
-        """The seconds of each name, and begin anew."""
+        """The seconds of each name in NAMES, and begin anew."""
         self.to(self.name)
-        seconds: dict[str, float] = dict.fromkeys(NAMES, 0.0)
+        seconds: dict[str, float] = dict.fromkeys((*NAMES, BESIDE), 0.0)
         for (name, begin), (_, end) in pairwise(self.stamps):
             seconds[name] += self._between(begin, end)
         self.stamps = self.stamps[-1:]
-        return seconds
+        return {name: seconds[name] for name in NAMES}
 
     def _now(self) -> Any:
         if not self.on_gpu:
@@ -64,3 +65,9 @@ class Laps:
             return end - begin
         end.synchronize()
         return begin.elapsed_time(end) / 1000
+
+
+def shares(seconds: Mapping[str, float]) -> dict[str, float]:
+    """`speed/share/NAME`: what each name takes of the time of steps, on this rank."""
+    whole = sum(seconds.values())
+    return {f"speed/share/{name}": part / whole for name, part in seconds.items()} if whole else {}

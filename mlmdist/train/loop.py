@@ -9,6 +9,7 @@ from mlmdist.logs import Progress
 from mlmdist.train import ending
 from mlmdist.train.done import mark_done
 from mlmdist.train.evaluate import evaluate
+from mlmdist.train.laps import COMMUNICATION, DATA, shares
 from mlmdist.train.run import Run
 from mlmdist.train.schedule import learning_rate
 from mlmdist.train.state import Counts
@@ -36,8 +37,11 @@ def fit(run: Run) -> None:
 def train_phase(run: Run, progress: Progress) -> None:
     """Train until the end of the phase, or until the run is to stop."""
     config, every, state = run.config, run.config.every, run.state
+    laps = run.engine.laps
     run.meter.leave_out()
+    laps.to(DATA)
     for batch in run.loader if not is_over(run) else ():
+        laps.to(COMMUNICATION)
         counts = agree(batch, run)
         last, (place, end) = run.budget.ends(state), run.budget.schedule(state)
         rate = learning_rate(place, end, run.phase.config.optimizer, config.schedule)
@@ -45,7 +49,7 @@ def train_phase(run: Run, progress: Progress) -> None:
         step = state.advance(counts, skipped=result.skipped)
         run.meter.add(result, counts)
         if step == 1 or last or step % every.log == 0:
-            figures = run.meter.read(rate, state.num_tokens)
+            figures = run.meter.read(rate, state.num_tokens) | shares(laps.read())
             run.sink.log(step, figures | run.progress())
             ending.refuse_hopeless(run, figures)
         if run.held_out and (last or step % every.evaluate == 0):
@@ -54,6 +58,7 @@ def train_phase(run: Run, progress: Progress) -> None:
             run.save()
         progress.stand_at(run.budget.done(state), lambda: run.meter.note)
         run.watchdog.mark(f"step {step} done, waiting for a batch")
+        laps.to(DATA)
         if last or run.stop.requested or ending.is_early(run):
             break
 

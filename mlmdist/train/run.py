@@ -20,6 +20,7 @@ from mlmdist.train import checkpoint, init_from
 from mlmdist.train.budget import Budget
 from mlmdist.train.checkpoint import Record
 from mlmdist.train.engine import Engine
+from mlmdist.train.laps import BESIDE
 from mlmdist.train.meter import Meter
 from mlmdist.train.phase_data import entry, held_out_of, loader_of, rows_behind
 from mlmdist.train.phases import Phase, identity_of
@@ -88,7 +89,8 @@ class Run:
     def beside_training(self, kind: Literal["look_ms", "save_ms"]) -> Iterator[None]:
         """Work that is no step: left out of the meter, and its longest time kept in the state."""
         begin = time.monotonic()
-        yield
+        with self.engine.laps.inside(BESIDE):
+            yield
         seconds = time.monotonic() - begin
         if self.is_by_clock:
             seconds = dist.broadcast_decision(seconds)
@@ -106,6 +108,7 @@ class Run:
         last = self.budget.last_batch(self.phase.number)
         self.loader = loader_of(self.phase, self.here, position, last, self.watchdog.alive)
         self.held_out = held_out_of(self.phase, self.here)
+        self.engine.follow(self.phase.config)
         log.info("phase %s begins behind step %d", self.phase.name, self.state.batch)
 
     def save(self) -> None:
