@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Int64, UInt64
 
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.batch import MicroBatch, StepBatch, Stream, filler, lay_out
 from mlmdist.data.masks import Masked, mask_stream, rate_at
 from mlmdist.data.memory import keep_freed

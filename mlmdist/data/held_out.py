@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.batch import StepBatch
 from mlmdist.data.loader import assembler, orders_of
 from mlmdist.data.lookahead import lookahead

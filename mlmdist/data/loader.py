@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import UInt64
 
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.assembly import Assembler
 from mlmdist.data.batch import StepBatch
 from mlmdist.data.batch_size import BatchSize

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int64, UInt64
 
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.batch import Stream
 from mlmdist.data.mask_weights import NEVER, SHIFT, is_weighted, weigh, weights_of
 from mlmdist.data.reader import Windows

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
-from mlmdist.config.pretrain import Every
+from mlmdist.config.job import Every
 from mlmdist.logs import clock
 from mlmdist.train.phases import Phase
 from mlmdist.train.state import TrainState

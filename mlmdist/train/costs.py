@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mlmdist.config.pretrain import Model
+from mlmdist.config.model import Model
 
 BYTES_OF = {"fp32": 4, "bf16": 2, "fp16": 2}
 STATE_BYTES = 12  # fp32 weight and Adam's two moments

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from mlmdist.config.pretrain import Pretrain, Train
+from mlmdist.config.pretrain import Pretrain
+from mlmdist.config.train import Train
 from mlmdist.train import loss_scale
 
 BUCKET_ELEMENTS = 50_000_000  # the largest tensor of BERT-large, its embedding, has 31 M

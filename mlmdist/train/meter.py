@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mlmdist import dist
-from mlmdist.config.pretrain import Model
+from mlmdist.config.model import Model
 from mlmdist.dist import Place
 from mlmdist.logs import quantity
 from mlmdist.model.loss import LossSums

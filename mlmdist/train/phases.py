@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
-from mlmdist.config.pretrain import Phase as PhaseConfig
 from mlmdist.config.pretrain import Pretrain
+from mlmdist.config.train import Phase as PhaseConfig
 from mlmdist.data.batch_size import BatchSize, growing
 from mlmdist.errors import ConfigError
 from mlmdist.tokenizer import NUM_SPECIAL_POSITIONS, load_tokenizer

@@ -2,7 +2,7 @@
 
 import math
 
-from mlmdist.config.pretrain import Optimizer, Schedule
+from mlmdist.config.train import Optimizer, Schedule
 
 
 def learning_rate(

@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Int64
 
 from mlmdist.block_cache import BlockCache
-from mlmdist.config.pretrain import Mask, Pretrain
+from mlmdist.config.data import Mask
+from mlmdist.config.pretrain import Pretrain
 from mlmdist.data.masks import MASK_VERSION
 from mlmdist.data.mixture import MIXTURE_VERSION, ROUND_UNITS, parts_of
 from mlmdist.data.order import ORDER_VERSION

@@ -27,7 +27,7 @@ import numpy as np
 import webdataset
 
 from mlmdist.blocks import Block
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.loader import Loader
 from mlmdist.data.order import Order
 from mlmdist.data.sequence import Position

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.held_out import HeldOut
 from mlmdist.data.mixture import joined
 from mlmdist.data.pairs import UNLABELLED

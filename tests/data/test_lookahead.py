@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data import lookahead
 from mlmdist.data.mixture import joined
 from mlmdist.errors import DataError

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlmdist.block_cache import BlockCache
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.held_out import HeldOut
 from mlmdist.errors import ConfigError, DataError
 from mlmdist.files import AnyPath, place, write_bytes

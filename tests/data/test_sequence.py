@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.batch_size import CELL, BatchSize, growing
 from mlmdist.data.mixture import Cells, Mixture
 from mlmdist.data.order import CELL_ROWS, Order

@@ -4,7 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from mlmdist.config.pretrain import Every, Optimizer, Schedule
+from mlmdist.config.job import Every
+from mlmdist.config.train import Optimizer, Schedule
 from mlmdist.train.budget import ENDLESS, ClockBudget, StepBudget
 from mlmdist.train.schedule import learning_rate
 from mlmdist.train.state import TrainState

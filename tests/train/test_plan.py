@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from mlmdist.config.loading import load
-from mlmdist.config.pretrain import Model, Pretrain
+from mlmdist.config.model import Model
+from mlmdist.config.pretrain import Pretrain
 from mlmdist.model.bert import Bert
 from mlmdist.train import costs, plan
 from mlmdist.train.phases import open_phases

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from mlmdist.config.pretrain import Model
+from mlmdist.config.model import Model
 from mlmdist.dist import Place
 from mlmdist.errors import NoProgress
 from mlmdist.train.engine import StepResult
