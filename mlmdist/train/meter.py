@@ -48,6 +48,7 @@ class Meter:
         self.sums: Tensor | None = None  # fp64 [6], of this rank, where the model is
         self.tokens, self.flops, self.seconds = 0, 0.0, 0.0
         self.grad_norm: float | Tensor = 0.0
+        self.loss_scale: float | None = None
         self.clock = time.monotonic()
         self.note = ""
 
@@ -56,7 +57,7 @@ class Meter:
         if not result.skipped:
             before = 0.0 if self.sums is None else self.sums.to(result.sums.device)
             self.sums = before + result.sums
-        self.grad_norm = result.grad_norm
+        self.grad_norm, self.loss_scale = result.grad_norm, result.loss_scale
         self.tokens += counts.num_tokens
         self.flops += flops_of_sums(
             self.model,
@@ -86,6 +87,8 @@ class Meter:
             "train/tokens_per_second": speed,
             "train/tokens": float(num_tokens),
         }
+        if self.loss_scale is not None:
+            metrics["train/loss_scale"] = self.loss_scale
         metrics |= self._arithmetic()
         self.note = self._note(metrics, speed)
         self.sums, self.tokens, self.flops, self.seconds = None, 0, 0.0, 0.0

@@ -165,7 +165,7 @@ class Bench:
         key = "held_out/mlm_loss"
         return Curve(
             np.cumsum(tokens / speeds).tolist(),
-            {line["step"]: line[key] for line in lines if key in line},
+            {round(line["step"]): line[key] for line in lines if key in line},
             float(np.mean(tokens)),
         )
 
