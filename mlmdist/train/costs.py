@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from mlmdist.config.model import Model
+from mlmdist.train.deepspeed_config import BUCKET_ELEMENTS
 
 BYTES_OF = {"fp32": 4, "bf16": 2, "fp16": 2}
 STATE_BYTES = 12  # fp32 weight and Adam's two moments
@@ -58,23 +59,31 @@ def flops_of_sums(
 
 
 def memory_bytes(
-    parameters: int, precision: str, zero_stage: int, world_size: int, *, offloads: bool = False
+    parameters: int,
+    precision: str,
+    zero_stage: int,
+    world_size: int,
+    *,
+    offloads: bool = False,
+    accumulates: bool = False,
 ) -> int:
     """Weights, gradients and optimizer state on a rank's GPU; activations come on top.
 
     Rajbhandari et al. 2020, figure 1, with Adam; in fp32 the weights are their own master copy.
-    Where it `offloads`, the optimizer's state is in the CPU's memory and does not count here.
+    DeepSpeed drops at stage 1 too what other ranks own, unless it accumulates, and at 1 and 2 holds
+    two buckets of gradients: as they come and as they travel. Where it `offloads`, the optimizer's
+    state is in the CPU's memory and does not count here.
     """
-    number = BYTES_OF[precision]
+    number, buckets = BYTES_OF[precision], 0
     state = STATE_BYTES if precision != "fp32" or zero_stage > 0 else STATE_BYTES - 4
-    state = 0 if offloads else state
-    shares = {0: (1, 1, 1), 1: (1, 1, world_size), 2: (1, world_size, world_size)}
+    if zero_stage in (1, 2):
+        buckets = 2 * min(parameters, BUCKET_ELEMENTS) * number
+    sharded = (1, 1 if accumulates else world_size, world_size)
+    shares = {0: (1, 1, 1), 1: sharded, 2: (1, world_size, world_size)}
     weights, gradients, optimizer = shares.get(zero_stage, (world_size,) * 3)
-    return (
-        parameters * number // weights
-        + parameters * number // gradients
-        + (parameters * state // optimizer)
-    )
+    optimizer_bytes = 0 if offloads else parameters * state // optimizer
+    own = parameters * number // weights + parameters * number // gradients
+    return own + buckets + optimizer_bytes
 
 
 def wire_bytes(parameters: int, precision: str, zero_stage: int, world_size: int) -> int:

@@ -9,6 +9,7 @@ from math import ceil
 from mlmdist.config import loading
 from mlmdist.config.budget import time_text
 from mlmdist.config.pretrain import Pretrain
+from mlmdist.config.train import Train
 from mlmdist.data.masks import mean_rate
 from mlmdist.data.sequence import num_micro_batches
 from mlmdist.logs import clock, quantity
@@ -60,6 +61,11 @@ class Plan:
     num_parameters: int
     flops_per_step: float
     memory_bytes: int
+    """Of a rank: weights, gradients, optimizer state and DeepSpeed's buffers."""
+
+    activation_bytes: int
+    """Of a rank, on top, for the largest micro-batch of rows of mean length."""
+
     checkpoint_bytes: int
     wire_bytes: int
     """Sent by a rank in a step."""
@@ -123,9 +129,35 @@ def make_plan(phase: Phase, world_size: int, speed: Speed | None = None) -> Plan
         padding_share=max(0.0, 1 - length / longest),
         num_parameters=parameters,
         flops_per_step=flops,
-        memory_bytes=costs.memory_bytes(parameters, train.precision, train.zero_stage, world_size),
+        memory_bytes=_state_bytes(train, parameters, world_size),
+        activation_bytes=_activation_bytes(phase, length, rate, world_size),
         checkpoint_bytes=costs.checkpoint_bytes(parameters, train.precision),
         wire_bytes=costs.wire_bytes(parameters, train.precision, train.zero_stage, world_size),
+    )
+
+
+def _state_bytes(train: Train, parameters: int, world_size: int) -> int:
+    hands = num_micro_batches(train.global_batch, train.micro_batch, world_size)
+    return costs.memory_bytes(
+        parameters,
+        train.precision,
+        train.zero_stage,
+        world_size,
+        offloads=train.offload != "none",
+        accumulates=hands > 1,
+    )
+
+
+def _activation_bytes(phase: Phase, length: float, rate: float, world_size: int) -> int:
+    train, vocabulary = phase.config.train, phase.sources.tokenizer.vocabulary
+    rows = min(train.micro_batch, -(-train.global_batch // world_size))
+    return costs.activation_bytes(
+        phase.config.model,
+        vocabulary.size,
+        [length] * rows,
+        rate * length * rows,
+        train.precision,
+        recomputes=train.activation_checkpointing,
     )
 
 
@@ -217,7 +249,7 @@ def _whole_lines(plans: list[Plan], config: Pretrain, speed: Speed | None) -> li
     arithmetic = f"{quantity(plan.flops_per_step)}FLOP a step, {quantity(flops)}FLOP in all"
     lines = [
         ("model", f"{quantity(plan.num_parameters)} parameters, {arithmetic}"),
-        ("memory", f"{quantity(plan.memory_bytes)}B a rank, and activations on top"),
+        ("memory", _memory(plans)),
         ("network", f"{quantity(plan.wire_bytes)}B sent by a rank in a step"),
         ("checkpoints", _checkpoints(plan, config, known)),
         ("evaluations", _times(known, config.every.evaluate) if _has_held_out(config) else "none"),
@@ -227,6 +259,12 @@ def _whole_lines(plans: list[Plan], config: Pretrain, speed: Speed | None) -> li
         peak = f"{quantity(speed.peak_flops)}FLOP/s a rank"
         lines.append(("time", f"{taken} of steps, at {speed.mfu:.0%} of {peak}"))
     return lines
+
+
+def _memory(plans: list[Plan]) -> str:
+    state, activations = plans[0].memory_bytes, max(plan.activation_bytes for plan in plans)
+    parts = f"{quantity(state)}B of weights and state, {quantity(activations)}B of activations"
+    return f"{quantity(state + activations)}B a rank: {parts}"
 
 
 def _has_held_out(config: Pretrain) -> bool:
