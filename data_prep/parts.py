@@ -23,7 +23,7 @@ from mlmdist.blocks import Block, concatenate, take
 from mlmdist.errors import ConfigError
 from mlmdist.files import AnyPath, write_json
 from mlmdist.rng import absorb_array, hash64
-from mlmdist.shards import ShardEntry, write_shard
+from mlmdist.shard import ShardEntry, write_shard
 from mlmdist.tokenizer import load_tokenizer
 
 BATCH_CHARS = 2_000_000

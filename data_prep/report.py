@@ -23,7 +23,7 @@ from data_prep.report_sample import (
 )
 from data_prep.verify import Group, find_sets
 from mlmdist.blocks import Block
-from mlmdist.config.pretrain import Mask
+from mlmdist.config.data import Mask
 from mlmdist.errors import DataError
 from mlmdist.files import AnyPath, write_text
 from mlmdist.logs import quantity

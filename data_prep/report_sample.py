@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from mlmdist.blocks import BEFORE_GAP, LAST_OF_DOCUMENT, STARTS_ON_SENTENCE, Block
-from mlmdist.config.pretrain import Mask
+from mlmdist.config.data import Mask
 from mlmdist.data.preview import Preview, preview
 from mlmdist.rng import absorb_array, hash64
 from mlmdist.shards import ShardSet

@@ -12,7 +12,8 @@ from data_prep.parts import part_entry, read_report, seal_keys, side_path
 from mlmdist.blocks import ROWS_PER_BLOCK, Block, concatenate, spans, take
 from mlmdist.files import AnyPath, atomic_writer, write_json, write_text
 from mlmdist.manifest import Manifest, fingerprint, manifest_checksum
-from mlmdist.shards import Shard, ShardEntry, table_line, write_shard
+from mlmdist.shard import Shard, ShardEntry, write_shard
+from mlmdist.shards import table_line
 
 BLOCK_DIGITS = 6
 

@@ -16,7 +16,8 @@ from mlmdist.blocks import ROWS_PER_BLOCK, Block
 from mlmdist.errors import DataError
 from mlmdist.files import AnyPath, sha256
 from mlmdist.manifest import Manifest
-from mlmdist.shards import Shard, ShardEntry, ShardSet
+from mlmdist.shard import Shard, ShardEntry
+from mlmdist.shards import ShardSet
 
 FIELD_NAMES = tuple(f.name for f in fields(Block))
 COPY_BYTES = 1 << 20

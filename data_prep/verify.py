@@ -24,7 +24,8 @@ from data_prep.shard_proof import check_shard
 from mlmdist.blocks import OPTIONAL
 from mlmdist.files import AnyPath
 from mlmdist.manifest import Manifest, fingerprint, manifest_checksum
-from mlmdist.shards import SHARD_LINE_BYTES, ShardEntry, ShardSet, table_line
+from mlmdist.shard import ShardEntry
+from mlmdist.shards import SHARD_LINE_BYTES, ShardSet, table_line
 from mlmdist.tokenizer import META_NAME
 
 log = logging.getLogger(__name__)

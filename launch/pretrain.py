@@ -14,8 +14,9 @@ from mlmdist import dist, logs
 from mlmdist.config.loading import load
 from mlmdist.config.pretrain import Pretrain
 from mlmdist.train import command, folder, init_from, plan, precision
+from mlmdist.train.done import is_done
 from mlmdist.train.meeting import meet
-from mlmdist.train.sources import open_sources
+from mlmdist.train.phases import open_phases
 from mlmdist.train.stop import Stop
 
 log = logging.getLogger(__name__)
@@ -31,9 +32,10 @@ def main() -> None:
     folder.check_config(config, options.accept)
     if options.dry_run:
         num_ranks = command.num_ranks(options, here.world_size)
-        planned = plan.make_plan(config, open_sources(config), num_ranks)
+        speed = command.speed(options, config.train.precision)
+        planned = plan.text(open_phases(config), config, num_ranks, speed)
         if here.rank == 0:
-            command.show(plan.text(planned, config))
+            command.show(planned)
     else:
         pretrain(config, here, options)
 
@@ -42,16 +44,16 @@ def pretrain(config: Pretrain, here: dist.Place, options: command.Options) -> No
     """Train with the other ranks, if the run is not done; torch and DeepSpeed come in here."""
     from mlmdist.train.check import check
     from mlmdist.train.loop import fit
-    from mlmdist.train.run import opened
+    from mlmdist.train.opening import opened
 
     with Stop(here) as stop, meet(config, here) as watchdog:
-        if dist.broadcast_decision(here.rank == 0 and folder.is_done(config)):
+        config = precision.agreed(config)
+        phases = open_phases(config)
+        if dist.broadcast_decision(here.rank == 0 and is_done(config, phases)):
             log.info("%s is done: nothing to do", config.run)
             return
-        config = precision.agreed(config)
-        sources = open_sources(config)
         work, trial = (check, True) if options.check else (fit, False)
-        with opened(config, here, sources, watchdog, stop, options.accept, trial=trial) as run:
+        with opened(config, here, phases, watchdog, stop, options.accept, trial=trial) as run:
             work(run)
 
 

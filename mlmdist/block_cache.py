@@ -1,6 +1,6 @@
 """Blocks of remote shard sets, kept in a folder of this machine that its processes share.
 
-    FOLDER/SHA256 OF THE SHARD/KEY     the bytes of a block, as in the shard
+    FOLDER/SHA256 OF THE SHARD/KEY     the bytes of a block, or of the index, as in the shard
     FOLDER/total                       bytes of all of them
     FOLDER/incoming                    the block that is being written
     FOLDER/lock, FOLDER/fetching-NN    held while blocks are written or evicted; or fetched
@@ -40,6 +40,7 @@ POLL_SECONDS = 0.005
 NUM_FETCHES = 64
 TOTAL, INCOMING, LOCK = "total", "incoming", "lock"
 DIGEST_LENGTH = 64  # of the folders' names
+INDEX_KEY = "__index__"  # of a shard's index: small, wanted at each start, and so evicted last
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ class BlockCache:
 
     def _evict(self, most: int) -> int:
         """Remove the blocks that were used longest ago until at most `most` bytes are left."""
-        blocks = sorted(self._blocks())
+        blocks = sorted(self._blocks(), key=lambda block: (block[2].name == INDEX_KEY, block))
         total = sum(size for _, size, _ in blocks)
         for _, size, path in blocks:
             if total <= most:

@@ -22,6 +22,7 @@ FIRST_MULTIPLIER = 0xBF58476D1CE4E5B9
 SECOND_MULTIPLIER = 0x94D049BB133111EB
 FEISTEL_ROUNDS = 6
 MIN_DOMAIN_BITS = 4
+STRETCH = 1 << 14  # elements mixed at a time: they and their shifted copy stay in a core's cache
 
 
 def mix(value: int) -> int:
@@ -34,13 +35,23 @@ def mix(value: int) -> int:
 
 def mix_array(values: UInt64[np.ndarray, "*shape"]) -> UInt64[np.ndarray, "*shape"]:
     """`mix`, element by element."""
-    mixed = values + np.uint64(GOLDEN)
-    mixed ^= mixed >> np.uint64(30)
-    mixed *= np.uint64(FIRST_MULTIPLIER)
-    mixed ^= mixed >> np.uint64(27)
-    mixed *= np.uint64(SECOND_MULTIPLIER)
-    mixed ^= mixed >> np.uint64(31)
+    mixed = np.empty(np.shape(values), dtype=np.uint64)
+    np.add(values, np.uint64(GOLDEN), out=mixed)
+    flat = mixed.reshape(-1)
+    shifted = np.empty(min(STRETCH, flat.size), dtype=np.uint64)
+    for start in range(0, flat.size, STRETCH):
+        _mix_in_place(flat[start : start + STRETCH], shifted)
     return mixed
+
+
+def _mix_in_place(part: U64, shifted: U64) -> None:
+    """The rest of `mix` behind its addition; `shifted` is room for as many elements."""
+    shifted = shifted[: len(part)]
+    part ^= np.right_shift(part, np.uint64(30), out=shifted)
+    part *= np.uint64(FIRST_MULTIPLIER)
+    part ^= np.right_shift(part, np.uint64(27), out=shifted)
+    part *= np.uint64(SECOND_MULTIPLIER)
+    part ^= np.right_shift(part, np.uint64(31), out=shifted)
 
 
 @cache

@@ -6,99 +6,30 @@
     DIR/000000.tar ...    WebDataset shards: `blocks_per_shard` blocks, then member `__index__`
 
 Nothing that is held in memory grows with the set: a shard's line and index are read when one of its
-blocks is. A block is read by one positioned read, and its CRC is checked on the bytes served: a
-memory map would die by SIGBUS when the file is cut under it.
+blocks is.
 """
 
-import hashlib
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
-import google_crc32c
 import numpy as np
 from jaxtyping import Int64
 
 from mlmdist.arrays import read_array
-from mlmdist.block_cache import BlockCache, CachedBlock
-from mlmdist.blocks import Block, broken_member, decode, encode, tar_member
+from mlmdist.block_cache import BlockCache
+from mlmdist.blocks import ROWS_PER_BLOCK, Block
 from mlmdist.errors import DataError
-from mlmdist.files import AnyPath, atomic_writer, open_random
+from mlmdist.files import AnyPath, open_random
 from mlmdist.manifest import LAYOUT_VERSION, Manifest, check_types
+from mlmdist.shard import BadBlock, BadShard, Shard, ShardEntry
 
 SHARD_LINE_BYTES = 256
-INDEX_NAME = "__index__"
-TRAILER = bytes(1024)  # two empty records end a tar
+STRETCH_LINES = 256  # of the table, read at once
+HELD_STRETCHES = 64
 OPEN_SHARDS, OPEN_OBJECTS = 64, 1024  # whose index is held: files, and objects of a store
-READINGS = 2  # of a block before it counts as bad: the way from a store may have damaged it
-
-
-@dataclass(frozen=True)
-class ShardEntry:
-    """A shard's line in shards.jsonl."""
-
-    name: str
-    bytes: int
-    sha256: str
-    index_offset: int
-    index_bytes: int
-    index_crc32c: int
-    blocks: int
-    windows: int
-    tokens: int
-
-
-@dataclass(frozen=True)
-class BlockEntry:
-    """A block's place in its shard."""
-
-    key: str
-    offset: int
-    bytes: int
-    crc32c: int
-    rows: int
-    tokens: int
-
-
-def write_shard(path: AnyPath, blocks: Iterable[tuple[str, Block]]) -> ShardEntry:
-    """Write (key, block) pairs as a shard that is there whole or not at all; its table line."""
-    entries: list[BlockEntry] = []
-    digest = hashlib.sha256()
-    place = 0
-    with atomic_writer(path) as file:
-        for key, block in blocks:
-            data = encode(block, key)
-            entries.append(
-                BlockEntry(
-                    key,
-                    place,
-                    len(data),
-                    google_crc32c.value(data),
-                    block.num_rows,
-                    len(block.tokens),
-                )
-            )
-            file.write(data)
-            digest.update(data)
-            place += len(data)
-        index = json.dumps([asdict(entry) for entry in entries], separators=(",", ":")).encode()
-        tail = tar_member(INDEX_NAME, index) + TRAILER
-        file.write(tail)
-        digest.update(tail)
-    return ShardEntry(
-        name=path.name,
-        bytes=place + len(tail),
-        sha256=digest.hexdigest(),
-        index_offset=place + len(tar_member(INDEX_NAME, b"")),
-        index_bytes=len(index),
-        index_crc32c=google_crc32c.value(index),
-        blocks=len(entries),
-        windows=sum(entry.rows for entry in entries),
-        tokens=sum(entry.tokens for entry in entries),
-    )
 
 
 def table_line(entry: ShardEntry) -> bytes:
@@ -108,94 +39,40 @@ def table_line(entry: ShardEntry) -> bytes:
     return text.ljust(SHARD_LINE_BYTES - 1) + b"\n"
 
 
-class BadBlock(DataError):
-    """A block that is wrong in its shard, of `num_rows` rows that cannot be had."""
+class Table:
+    """The lines of a set's `shards.jsonl`, read in stretches, of which the last used are held."""
 
-    num_rows = 0
+    def __init__(self, path: AnyPath) -> None:
+        self.path = path
+        self.held: OrderedDict[int, bytes] = OrderedDict()
+        self.holding = threading.Lock()
 
-
-class Shard:
-    """An open shard: size, trailer and index are checked; blocks are read by number."""
-
-    def __init__(self, path: AnyPath, entry: ShardEntry, cache: BlockCache | None = None) -> None:
-        """Open `path`; raises DataError if it is missing or not what `entry` describes."""
-        self.path, self.sha256, self.cache = path, entry.sha256, cache
+    def entry(self, shard: int) -> ShardEntry:
+        """The line of shard number `shard`; raises DataError if it cannot be read."""
+        stretch, line = divmod(shard, STRETCH_LINES)
         try:
-            self.file = open_random(path)
-        except OSError as error:
-            raise DataError(
-                f"{path}: cannot be opened ({error.strerror or error}); "
-                "make the shard set again or copy it whole"
-            ) from None
+            lines = self._stretch(stretch)
+            text = lines[line * SHARD_LINE_BYTES : (line + 1) * SHARD_LINE_BYTES]
+            return ShardEntry(**json.loads(text))
+        except (OSError, ValueError, TypeError) as error:
+            raise DataError(f"{self.path}: line {shard + 1} cannot be read ({error})") from None
+
+    def _stretch(self, number: int) -> bytes:
+        with self.holding:
+            if number in self.held:
+                self.held.move_to_end(number)
+                return self.held[number]
+        size = STRETCH_LINES * SHARD_LINE_BYTES
+        file = open_random(self.path)
         try:
-            self.index = self._checked_index(entry)
-        except BaseException:
-            self.close()
-            raise
-
-    def _checked_index(self, entry: ShardEntry) -> list[BlockEntry]:
-        size = self.file.size
-        if size != entry.bytes:
-            raise DataError(f"{self.path}: {size} bytes; the set's table says {entry.bytes}")
-        # Index, the zeros that fill its record, trailer: one request where the file is remote.
-        tail = self.file.read(entry.index_offset, size - entry.index_offset)
-        if not tail.endswith(TRAILER):
-            raise DataError(f"{self.path}: no tar trailer at byte {size - len(TRAILER)}")
-        data = tail[: entry.index_bytes]
-        if google_crc32c.value(data) != entry.index_crc32c:
-            raise DataError(
-                f"{self.path}: the index at byte {entry.index_offset} does not match its CRC"
-            )
-        return [BlockEntry(**row) for row in json.loads(data)]
-
-    def read_block(self, number: int) -> Block:
-        """Block `number` of this shard; raises BadBlock naming the field and byte if damaged."""
-        entry = self.index[number]
-        if self.cache is None:
-            data = self._read(entry)
-        else:
-            data = self.cache.read(self._cached(entry), lambda: self._read(entry))
-        return decode(data, self._where(entry))
-
-    def fetch_ahead(self, number: int) -> None:
-        """Have the cache hold block `number`, if there is one; raises what `read_block` does."""
-        entry = self.index[number]
-        if self.cache is not None:
-            self.cache.fetch_ahead(self._cached(entry), lambda: self._read(entry))
-
-    def _read(self, entry: BlockEntry) -> bytes:
-        """A block's bytes out of the shard, checked."""
-        problem = ""
-        for _ in range(READINGS):
-            try:
-                data = self.file.read(entry.offset, entry.bytes)
-            except OSError as error:
-                reason = f"cannot be read ({error.strerror or error})"
-                raise DataError(f"{self._where(entry)}: {reason}") from None
-            problem = self._problem(entry, data)
-            if not problem:
-                return data
-        error = BadBlock(f"{self._where(entry)}{problem}")
-        error.num_rows = entry.rows
-        raise error
-
-    def _problem(self, entry: BlockEntry, data: bytes) -> str:
-        """What is wrong with the bytes of a block, behind its name; empty if nothing is."""
-        if len(data) != entry.bytes:
-            return f": only {len(data)} of {entry.bytes} bytes are there"
-        if google_crc32c.value(data) == entry.crc32c:
-            return ""
-        return f" does not match its CRC: {broken_member(data, self._where(entry))}"
-
-    def _where(self, entry: BlockEntry) -> str:
-        return f"{self.path}: block {entry.key} at byte {entry.offset}"
-
-    def _cached(self, entry: BlockEntry) -> CachedBlock:
-        return CachedBlock(self.sha256, entry.key, entry.bytes, entry.crc32c)
-
-    def close(self) -> None:
-        """Close the file."""
-        self.file.close()
+            data = file.read(number * size, size)
+        finally:
+            file.close()
+        with self.holding:
+            self.held[number] = data
+            if len(self.held) > HELD_STRETCHES:
+                self.held.popitem(last=False)
+        return data
 
 
 class ShardSet:
@@ -207,6 +84,7 @@ class ShardSet:
         self.folder, self.manifest = folder, manifest
         self.is_remote = not isinstance(folder, Path)
         self.cache = cache if self.is_remote else None
+        self.table = Table(folder / "shards.jsonl")
         self.opened: OrderedDict[int, Shard] = OrderedDict()  # shard number -> shard, oldest first
         self.opening = threading.Lock()
 
@@ -238,16 +116,7 @@ class ShardSet:
 
     def entry(self, shard: int) -> ShardEntry:
         """The table line of shard number `shard`."""
-        path = self.folder / "shards.jsonl"
-        try:
-            table = open_random(path)
-            try:
-                line = table.read(shard * SHARD_LINE_BYTES, SHARD_LINE_BYTES)
-            finally:
-                table.close()
-            return ShardEntry(**json.loads(line))
-        except (OSError, ValueError, TypeError) as error:
-            raise DataError(f"{path}: line {shard + 1} cannot be read ({error})") from None
+        return self.table.entry(shard)
 
     def read_unigram(self) -> Int64[np.ndarray, "ids"]:
         """How often each id occurs in the set, repeated heads not counted; DataError if damaged."""
@@ -267,7 +136,14 @@ class ShardSet:
     def read_block(self, number: int) -> Block:
         """Block `number` of the set, checked; raises BadBlock naming shard, block and byte."""
         shard, block = divmod(number, self.manifest.blocks_per_shard)
-        return self._shard(shard).read_block(block)
+        try:
+            return self._shard(shard).read_block(block)
+        except BadShard as error:
+            raise BadBlock.of(str(error), self.rows_of(number), error.num_rows) from None
+
+    def rows_of(self, number: int) -> int:
+        """Windows in block `number`: only the set's last may be short."""
+        return min(ROWS_PER_BLOCK, self.manifest.num_windows - number * ROWS_PER_BLOCK)
 
     def fetch_ahead(self, number: int) -> None:
         """Have the cache of a remote set hold block `number`; raises what `read_block` does."""

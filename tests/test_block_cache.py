@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,7 +19,7 @@ import google_crc32c
 import pytest
 
 from mlmdist import block_cache
-from mlmdist.block_cache import BlockCache, CachedBlock, default_folder
+from mlmdist.block_cache import INDEX_KEY, BlockCache, CachedBlock, default_folder
 from mlmdist.errors import DataError
 
 SIZE = 1000
@@ -68,6 +69,17 @@ def used(folder: Path) -> int:
         except FileNotFoundError:
             continue
     return total
+
+
+def test_indexes_are_evicted_behind_all_blocks(tmp_path: Path) -> None:
+    cache, store = BlockCache(tmp_path, 4 * SIZE), Store()
+    index = replace(block(0), key=INDEX_KEY)
+    cache.read(index, lambda: content(0))
+    for number in range(1, 9):
+        store.read(cache, number)
+    assert cache.read(index, nobody) == content(0)
+    assert used(tmp_path) <= 4 * SIZE
+    assert len(blocks_in(tmp_path)) == 3
 
 
 def test_a_block_is_fetched_once_by_all_who_share_the_folder(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from mlmdist import object_store
 from mlmdist.blocks import Block
 from mlmdist.errors import ConfigError, DataError
 from mlmdist.files import AnyPath, atomic_writer, place, write_bytes
-from mlmdist.shards import Shard, ShardEntry, ShardSet, write_shard
+from mlmdist.shard import BadBlock, Shard, ShardEntry, write_shard
+from mlmdist.shards import ShardSet
 from tests.data.corpus import VOCABULARY, random_block, write_set
 from tests.s3_server import BUCKET, S3Server
 
@@ -77,6 +78,17 @@ def test_opening_takes_two_requests_and_a_block_one(
     assert server.requests - before == 4
 
 
+def test_the_lines_of_many_shards_take_two_requests(
+    both: tuple[Path, AnyPath], server: S3Server
+) -> None:
+    local, remote = map(ShardSet.open, both)
+    before = server.requests
+    assert [remote.entry(n) for n in (1, 0, 1)] == [local.entry(n) for n in (1, 0, 1)]
+    assert server.requests - before == 2
+    with pytest.raises(DataError, match=r"shards\.jsonl: line 3 cannot be read"):
+        remote.entry(2)
+
+
 DAMAGES: dict[str, Callable[[bytes, ShardEntry], bytes]] = {
     "cut": lambda data, _: data[:-1],
     "grown": lambda data, _: data + b"\0",
@@ -117,7 +129,7 @@ def test_s2_an_object_that_changes_or_goes_under_a_reader_is_named(
     with pytest.raises(DataError, match=r"block 000001 at byte \d+: only \d+ of \d+ bytes"):
         shard.read_block(1)
     path.unlink()
-    with pytest.raises(DataError, match=r"000000\.tar: block 000001 at byte \d+: cannot be read"):
+    with pytest.raises(BadBlock, match=r"000000\.tar: block 000001 at byte \d+: cannot be read"):
         shard.read_block(1)
 
 
@@ -128,6 +140,7 @@ def test_a_missing_set_or_shard_is_named(both: tuple[Path, AnyPath], server: S3S
     opened = ShardSet.open(remote)
     with pytest.raises(DataError, match=r"set/000009\.tar: cannot be opened"):
         Shard(remote / "000009.tar", opened.entry(0))
+    opened = ShardSet.open(remote)
     server.allow(0)
     with pytest.raises(ConfigError, match=r"shards\.jsonl: Forbidden; mend that"):
         opened.read_block(0)

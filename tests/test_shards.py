@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from mlmdist.blocks import Block, concatenate, decode, encode, take
 from mlmdist.errors import DataError
 from mlmdist.files import TEMPORARY_MARK
-from mlmdist.shards import SHARD_LINE_BYTES, Shard, ShardEntry, table_line, write_shard
+from mlmdist.shard import Shard, ShardEntry, write_shard
+from mlmdist.shards import SHARD_LINE_BYTES, table_line
 
 FIELDS = [field.name for field in dataclasses.fields(Block)]
 

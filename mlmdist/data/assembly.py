@@ -6,9 +6,10 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Int64, UInt64
 
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.batch import MicroBatch, StepBatch, Stream, filler, lay_out
 from mlmdist.data.masks import Masked, mask_stream, rate_at
+from mlmdist.data.memory import keep_freed
 from mlmdist.data.mixture import Cells, Mixture, joined
 from mlmdist.data.pairs import UNLABELLED, Spans, pair
 from mlmdist.data.reader import Reader, Windows
@@ -32,6 +33,9 @@ class Assembler:
     seed: int
     listed: UInt64[np.ndarray, "listed"]
     """Keys of the words that `mask.word_list` names."""
+
+    def __post_init__(self) -> None:
+        keep_freed()
 
     def steps(
         self, numbers: list[int], parts: list[Cells], num_micro_batches: list[int]

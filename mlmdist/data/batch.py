@@ -10,7 +10,7 @@ from jaxtyping import Int32, Int64, UInt64
 
 from mlmdist.data.pairs import UNLABELLED, Spans
 from mlmdist.data.reader import Windows
-from mlmdist.data.runs import pointers, ranges
+from mlmdist.data.runs import pointers
 from mlmdist.tokenizer import Vocabulary
 
 
@@ -87,6 +87,16 @@ class StepBatch:
     corpus_tokens: tuple[int, ...] = ()
     """`num_tokens` by corpus."""
 
+    @property
+    def num_rows(self) -> int:
+        """Rows that count."""
+        return sum(int(one.weights.sum()) for one in self.micro_batches)
+
+    @property
+    def sum_squares(self) -> int:
+        """Of the lengths, in tokens, of rows that count: what attention inside them costs."""
+        return sum(int((one.lengths**2 * one.weights).sum()) for one in self.micro_batches)
+
 
 def lay_out(windows: Windows, spans: Spans, vocabulary: Vocabulary) -> Stream:
     """The stream of the rows that `spans` describes."""
@@ -95,25 +105,27 @@ def lay_out(windows: Windows, spans: Spans, vocabulary: Vocabulary) -> Stream:
     has_second = spans.second_window >= 0
     halves = np.stack([first_length + 2, np.where(has_second, second_length + 1, 0)], axis=1)
     ptr = pointers(halves.sum(axis=1))
-    first_places, second_places = ptr[:-1] + 1, ptr[:-1] + first_length + 2
-    source = np.full(ptr[-1], -1)
-    source[ranges(first_places, first_length)] = ranges(
-        windows.ptr[spans.first_window] + spans.first_start, first_length
+    places = np.stack([ptr[:-1] + 1, ptr[:-1] + first_length + 2], axis=1)  # first of each half
+    starts = np.stack(
+        [
+            windows.ptr[spans.first_window] + spans.first_start,
+            windows.ptr[spans.second_window] + spans.second_start,
+        ],
+        axis=1,
     )
-    source[ranges(second_places, second_length)] = ranges(
-        windows.ptr[spans.second_window] + spans.second_start, second_length
-    )
-    tokens = np.where(source >= 0, windows.tokens[source], vocabulary.sep_id)
+    place = np.arange(ptr[-1])
+    source = place + np.repeat((starts - places).ravel(), halves.ravel())
+    source[np.concatenate([ptr[:-1], places[:, 1] - 1, ptr[1:] - 1])] = -1  # [CLS], two [SEP]
+    tokens = np.append(windows.tokens, vocabulary.sep_id)[source]
     tokens[ptr[:-1]] = vocabulary.cls_id
-    both = np.stack([first_places, second_places], axis=1).ravel()
-    kept = np.stack([first_length > 0, second_length > 0], axis=1).ravel()
+    kept = np.stack([first_length > 0, second_length > 0], axis=1)
     return Stream(
         tokens=tokens,
         segments=np.repeat(np.tile([0, 1], len(halves)), halves.ravel()),
-        positions=np.arange(ptr[-1]) - np.repeat(ptr[:-1], np.diff(ptr)),
+        positions=place - np.repeat(ptr[:-1], np.diff(ptr)),
         ptr=ptr,
         source=source,
-        first_places=both[kept],
+        first_places=places[kept],
     )
 
 

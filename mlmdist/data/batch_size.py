@@ -36,3 +36,30 @@ class BatchSize:
             max(0, min(end, batch) - first) * rows
             for (first, rows), end in zip(self.stages, ends, strict=True)
         )
+
+    def batches_for(self, rows: int) -> int:
+        """The fewest batches, from the first on, that hold at least `rows` rows."""
+        ends = [first for first, _ in self.stages[1:]] + [None]
+        for (first, size), end in zip(self.stages, ends, strict=True):
+            batch = first + max(0, -(-(rows - self.rows_before(first)) // size))
+            if end is None or batch <= end:
+                return batch
+        raise AssertionError("the last stage has no end")
+
+
+CELL = 16  # batches of whole cells leave none of their rows without its partner
+
+
+def growing(first: int, last: int, num_batches: int, num_sizes: int) -> BatchSize:
+    """Batches of `first` rows that grow to `last` by number `num_batches`, in `num_sizes` sizes.
+
+    Sizes on the way are near-equal steps, rounded down to whole cells where they hold one.
+    """
+    num_sizes = min(num_sizes, num_batches)
+    stages: list[tuple[int, int]] = []
+    for number in range(num_sizes + 1):
+        rows = first + (last - first) * number // num_sizes
+        rows = rows // CELL * CELL if CELL <= rows < last and number else rows
+        if not stages or rows > stages[-1][1]:
+            stages.append((num_batches * number // num_sizes, rows))
+    return BatchSize(stages)

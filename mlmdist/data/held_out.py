@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.batch import StepBatch
 from mlmdist.data.loader import assembler, orders_of
-from mlmdist.data.mixture import Mixture
+from mlmdist.data.lookahead import lookahead
+from mlmdist.data.mixture import Cells, Mixture
 from mlmdist.data.prefetch import Prefetcher
 from mlmdist.data.sequence import batch_cells, num_micro_batches, share
 from mlmdist.shards import ShardSet
@@ -34,7 +35,7 @@ class HeldOut:
     ) -> None:
         self.global_batch, self.micro_batch = global_batch, micro_batch
         self.rank, self.world_size = rank, world_size
-        self.depth = data.prefetch_batches
+        self.depth, self.fetching_threads = data.prefetch_batches, data.cache.threads
         order, sets = config.Order(), (shards,)
         self.assembler = assembler(
             data,
@@ -56,10 +57,20 @@ class HeldOut:
             yield from steps
 
     def _steps(self) -> Iterator[StepBatch]:
-        mixture = self.assembler.mixture
-        for number in range(len(self)):
-            first = number * self.global_batch
-            rows = min(self.global_batch, self.num_windows - first)
-            mine = share(batch_cells(mixture, first, rows), self.rank, self.world_size)
-            micro_batches = num_micro_batches(rows, self.micro_batch, self.world_size)
-            yield from self.assembler.steps([number], [mine], [micro_batches])
+        made_by, numbers = self.assembler, range(len(self))
+        coming = ((number, self._share(number)) for number in numbers)
+        with lookahead(made_by.reader, made_by.mixture, coming, self.fetching_threads) as ahead:
+            for number in numbers:
+                ahead.reached(number)
+                hands = num_micro_batches(self._rows(number), self.micro_batch, self.world_size)
+                yield from made_by.steps([number], [self._share(number)], [hands])
+
+    def _rows(self, number: int) -> int:
+        """Rows of batch `number`, of all ranks."""
+        return min(self.global_batch, self.num_windows - number * self.global_batch)
+
+    def _share(self, number: int) -> Cells:
+        """What this rank makes of batch `number`."""
+        first = number * self.global_batch
+        cells = batch_cells(self.assembler.mixture, first, self._rows(number))
+        return share(cells, self.rank, self.world_size)

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import UInt64
 
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.assembly import Assembler
 from mlmdist.data.batch import StepBatch
 from mlmdist.data.batch_size import BatchSize
@@ -232,13 +232,14 @@ def assembler(
             )
     lengths = np.array([one.manifest.max_seq_len for one in shards])
     skips = data.bad_blocks == "skip"
-    stand_in = StandIn(vocabulary.unk_id, bool(mask.tag_weights)) if skips else None
+    tagged, most = bool(mask.tag_weights), data.bad_blocks_share
+    stand_in = StandIn(vocabulary.unk_id, tagged, most) if skips else None
     return Assembler(
         mixture=mixture,
         reader=Reader(
             shards,
             _held_blocks(order, len(shards), ranks),
-            stand_in if data.bad_blocks == "skip" else None,
+            stand_in,
         ),
         capacities=lengths - NUM_SPECIAL_POSITIONS,
         vocabulary=vocabulary,

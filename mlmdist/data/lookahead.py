@@ -7,7 +7,8 @@ quarter of the cache, or they would be evicted before their use.
 
 What will be read is not guessed: the cells of coming batches go through the same arithmetic as when
 they are made, and a table of what the reader holds by then says which of their blocks it asks for.
-An error here is passed over; the reader meets it where the block is used.
+The blocks of held-out sets are fetched in the same way, while a set is evaluated. An error here is
+passed over; the reader meets it where the block is used.
 """
 
 import logging
@@ -128,11 +129,20 @@ def _block_bytes(shards: ShardSet) -> int:
 
 def planned(reader: Reader, mixture: Mixture, parts: Iterable[tuple[int, Cells]]) -> Iterator[Read]:
     """The blocks that a reader will read for `parts`, in order, and not those it holds by then."""
-    held: OrderedDict[tuple[int, int], None] = OrderedDict()
+    held = OrderedDict.fromkeys(reader.held)  # now, before it reads on beside the planning
+    return _planned(held, reader.capacity, mixture, parts)
+
+
+def _planned(
+    held: OrderedDict[tuple[int, int], None],
+    capacity: int,
+    mixture: Mixture,
+    parts: Iterable[tuple[int, Cells]],
+) -> Iterator[Read]:
     for batch, cells in parts:
         for key in _keys(mixture, cells):
             if key not in held:
-                while len(held) >= reader.capacity:
+                while len(held) >= capacity:
                     held.popitem(last=False)
                 yield Read(batch, *key)
             held[key] = None

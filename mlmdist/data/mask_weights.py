@@ -13,7 +13,7 @@ the weight makes it twice as likely as long as that is far from certain, and 0 l
 import numpy as np
 from jaxtyping import Int64, UInt64
 
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.batch import Stream
 from mlmdist.data.reader import Windows
 from mlmdist.data.units import Units

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int64, UInt64
 
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.batch import Stream
 from mlmdist.data.mask_weights import NEVER, SHIFT, is_weighted, weigh, weights_of
 from mlmdist.data.reader import Windows
 from mlmdist.data.runs import pointers
 from mlmdist.data.units import Units, heads_of, lengths_of, sizes, words_of
-from mlmdist.rng import absorb_array, hash64
+from mlmdist.rng import absorb_array, hash64, mix_array
 from mlmdist.tokenizer import Vocabulary
 
 MASK_VERSION = 1
@@ -85,8 +85,9 @@ def mask_stream(
     `word_keys` of the words that `mask.word_weight` is for.
     """
     epoch = windows.keys(static=mask.static)
-    candidate = _candidates(stream, windows, vocabulary)
-    priority = _hashes("mask priority", seed, epoch, stream, windows)
+    offsets = _offsets(windows)
+    candidate = _candidates(stream, windows, vocabulary, offsets)
+    priority = _priorities(seed, epoch, stream, windows, offsets)
     rates = np.broadcast_to(np.int64(rate), len(stream.ptr) - 1)
     limit = np.zeros(0, dtype=np.uint64) if mask.exact else _thresholds(stream, rates)
     words = words_of(stream, windows) if mask.unit != "token" or is_weighted(mask) else None
@@ -113,18 +114,37 @@ def mask_stream(
 
 
 def _candidates(
-    stream: Stream, windows: Windows, vocabulary: Vocabulary
+    stream: Stream, windows: Windows, vocabulary: Vocabulary, offsets: Int64[np.ndarray, "tokens"]
 ) -> Bool[np.ndarray, "total"]:
     """Ordinary tokens that are not context repeated from the window before."""
-    special = np.zeros(vocabulary.size, dtype=np.bool_)
-    special[[*vocabulary.special_ids, vocabulary.unk_id]] = True
-    target = ~special[windows.tokens]
-    target &= _offsets(windows) >= np.repeat(windows.repeated, windows.lengths)
-    return (stream.source >= 0) & target[stream.source]
+    ordinary = np.ones(vocabulary.size, dtype=np.bool_)
+    ordinary[[*vocabulary.special_ids, vocabulary.unk_id]] = False
+    target = ordinary[windows.tokens]
+    if windows.repeated.any():
+        target &= offsets >= np.repeat(windows.repeated, windows.lengths)
+    return np.append(target, False)[stream.source]  # source -1, of specials, is the last
 
 
-def _offsets(windows: Windows) -> Int64[np.ndarray, "total"]:
+def _offsets(windows: Windows) -> Int64[np.ndarray, "tokens"]:
+    """The place of each token of the windows in its window."""
     return np.arange(windows.ptr[-1]) - np.repeat(windows.ptr[:-1], windows.lengths)
+
+
+def _priorities(
+    seed: int,
+    epoch: UInt64[np.ndarray, "windows"],
+    stream: Stream,
+    windows: Windows,
+    offsets: Int64[np.ndarray, "tokens"],
+) -> UInt64[np.ndarray, "total"]:
+    """What `_hashes` gives to each ordinary place; NEVER at special tokens.
+
+    There are few different offsets, so their share of the hash is computed once for each.
+    """
+    states = _states("mask priority", seed, epoch, windows)
+    by_offset = mix_array(np.arange(windows.lengths.max(initial=0), dtype=np.uint64))
+    hashes = mix_array(np.repeat(states, windows.lengths) ^ by_offset[offsets])
+    return np.append(hashes, NEVER)[stream.source]
 
 
 def _hashes(
@@ -133,18 +153,25 @@ def _hashes(
     epoch: UInt64[np.ndarray, "windows"],
     stream: Stream,
     windows: Windows,
-    places: Int64[np.ndarray, "places"] | None = None,
+    places: Int64[np.ndarray, "places"],
 ) -> UInt64[np.ndarray, "places"]:
-    """A hash of (seed, epoch, document, window number, offset) for each place (default: all).
+    """A hash of (seed, epoch, document, window number, offset) for each of some places.
 
     What a special token gets has no meaning.
     """
-    source = stream.source if places is None else stream.source[places]
-    state = absorb_array(hash64(purpose, seed), epoch)
-    state = absorb_array(absorb_array(state, windows.document_id), windows.window_number)
+    source = stream.source[places]
+    state = _states(purpose, seed, epoch, windows)
     window = np.repeat(np.arange(len(state)), windows.lengths)[source]
     offset = (source - windows.ptr[window]).astype(np.uint64)
     return absorb_array(state[window], offset)
+
+
+def _states(
+    purpose: str, seed: int, epoch: UInt64[np.ndarray, "windows"], windows: Windows
+) -> UInt64[np.ndarray, "windows"]:
+    """A hash of (seed, epoch, document, window number) for each window."""
+    state = absorb_array(hash64(purpose, seed), epoch)
+    return absorb_array(absorb_array(state, windows.document_id), windows.window_number)
 
 
 def _lowest(
@@ -152,12 +179,12 @@ def _lowest(
 ) -> Bool[np.ndarray, "total"]:
     """The places of the lowest priorities of each row, as many as its length and rate ask."""
     lengths = np.diff(stream.ptr)
-    row = np.repeat(np.arange(len(lengths)), lengths)
-    table = np.full((len(lengths), int(lengths.max())), NEVER)
-    table[row, stream.positions] = priority
+    columns = np.arange(lengths.max())
+    table = np.full((len(lengths), len(columns)), NEVER)
+    table[columns < lengths[:, None]] = priority
     table.sort(axis=1)
     limit = table[np.arange(len(lengths)), num_targets(lengths, rates) - 1]
-    return (priority <= limit[row]) & (priority != NEVER)
+    return (priority <= np.repeat(limit, lengths)) & (priority != NEVER)
 
 
 def _choose_words(

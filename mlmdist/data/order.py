@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Int64, UInt64
 
 from mlmdist.blocks import ROWS_PER_BLOCK
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.errors import DataError
 from mlmdist.rng import absorb_array, hash64, permute, purpose_key, unpermute
 

@@ -146,19 +146,22 @@ def _match(
     grid = _cell_grid(cell_ptr)
     states = _window_keys("pair cuts", seed, windows)
     row = np.arange(CELL_ROWS)
+    free = np.append(cuts.counts > 0, False)  # the last is what -1, no window, finds
     for distance in range(1, CELL_ROWS):
         lower = row[row < row ^ distance]
         low, high = grid[:, lower].ravel(), grid[:, lower ^ distance].ravel()
-        free = (low >= 0) & (high >= 0) & (partner[low] < 0) & (partner[high] < 0)
-        free &= (cuts.counts[low] > 0) & (cuts.counts[high] > 0)
-        free &= windows.document_id[low] != windows.document_id[high]
-        if free.any():
-            keys = _match_keys(states, windows, low[free], high[free])
+        both = np.flatnonzero(free[low] & free[high])
+        low, high = low[both], high[both]
+        others = windows.document_id[low] != windows.document_id[high]
+        low, high = low[others], high[others]
+        if low.size:
+            keys = _match_keys(states, windows, low, high)
             low, high, low_cut, high_cut = _fitting_cuts(
-                windows, cuts, low[free], high[free], keys, capacity[low[free]]
+                windows, cuts, low, high, keys, capacity[low]
             )
             partner[low], partner[high] = high, low
             cut[low], cut[high] = low_cut, high_cut
+            free[low] = free[high] = False
     return partner, cut
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from mlmdist.blocks import Block, take
-from mlmdist.config.pretrain import Mask
+from mlmdist.config.data import Mask
 from mlmdist.data.batch import lay_out
 from mlmdist.data.masks import mask_stream, rate_at
 from mlmdist.data.pairs import pair

@@ -1,7 +1,9 @@
 """Windows out of a shard set: blocks are read whole, checked, and kept while they are in use.
 
 A bounded number of blocks is held, so memory does not grow with the set (law S3); each time a block
-is read again its checksum is checked again on the bytes served (law S2).
+is read again its checksum is checked again on the bytes served (law S2). Where many rows of few
+blocks are wanted, as in the usual order, those stand end to end in one more copy: then all rows are
+gathered at once.
 """
 
 import logging
@@ -11,13 +13,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Int64, UInt8, UInt64
 
-from mlmdist.blocks import Block, concatenate, take
+from mlmdist.blocks import ROWS_PER_BLOCK, Block, concatenate, take
+from mlmdist.data.runs import pointers
 from mlmdist.data.stand_in import StandIn
-from mlmdist.shards import BadBlock, ShardSet
+from mlmdist.errors import DataError
+from mlmdist.shard import BadBlock
+from mlmdist.shards import ShardSet
 
 log = logging.getLogger(__name__)
 
-EPOCH_BITS = 48
+EPOCH_BITS = BLOCK_BITS = 48
+JOINED_SHARE = 16  # rows of the blocks for each that is wanted, at most, for it to pay to join them
 
 
 @dataclass(frozen=True)
@@ -66,10 +72,13 @@ class Reader:
     def __init__(
         self, shard_sets: tuple[ShardSet, ...], capacity: int, stand_in: StandIn | None = None
     ) -> None:
-        """With `stand_in`, a block that is bad in its shard is replaced and named once."""
+        """With `stand_in`, what is bad in its shard is replaced and named once."""
         self.shard_sets, self.capacity, self.stand_in = shard_sets, capacity, stand_in
         self.held: OrderedDict[tuple[int, int], Block] = OrderedDict()
-        self.named: set[tuple[int, int]] = set()
+        self.left_out: dict[tuple[int, int], int] = {}  # rows of the bad blocks met so far
+        self.named: set[str] = set()
+        self.joined_keys: tuple[tuple[int, int], ...] = ()
+        self.joined: Block
 
     def block(self, corpus: int, number: int) -> Block:
         """Block `number` of a corpus; raises DataError naming shard, field and byte if damaged."""
@@ -88,11 +97,34 @@ class Reader:
             return self.shard_sets[corpus].read_block(number)
         except BadBlock as error:
             if self.stand_in is None:
-                raise
-            if key not in self.named:
-                self.named.add(key)
-                log.warning("%s; its %d rows are left out", error, error.num_rows)
+                raise DataError(
+                    f"{error}; mend that shard, or data.bad_blocks=skip leaves its "
+                    f"{error.num_named} rows out"
+                ) from None
+            if key not in self.left_out:
+                self._leave_out(key, error)
+                self._refuse_too_many(corpus, self.stand_in.most)
             return self.stand_in.block(error.num_rows)
+
+    def _leave_out(self, key: tuple[int, int], error: BadBlock) -> None:
+        """Note a bad block, and name it; a bad shard, bad in all its blocks, is named once."""
+        self.left_out[key] = error.num_rows
+        if str(error) not in self.named:
+            self.named.add(str(error))
+            log.warning("%s; its %d rows are left out", error, error.num_named)
+
+    def _refuse_too_many(self, corpus: int, most: float) -> None:
+        """Raise DataError if more than the share `most` of a set's windows is left out."""
+        found = [rows for (one, _), rows in self.left_out.items() if one == corpus]
+        shards = self.shard_sets[corpus]
+        share = sum(found) / shards.manifest.num_windows
+        if share > most:
+            raise DataError(
+                f"{shards.folder}: {len(found)} bad blocks hold {sum(found)} of its "
+                f"{shards.manifest.num_windows} windows, {share:.2%}; data.bad_blocks_share={most} "
+                f"lets {most:.2%} be left out: copy the shards that are named above again, or "
+                "raise it"
+            )
 
     def windows(
         self,
@@ -105,14 +137,23 @@ class Reader:
 
         Each block in question is read at most once, however few are held.
         """
-        order = np.lexsort((blocks, corpus))
-        sorted_keys = np.stack([corpus[order], blocks[order]])
-        bounds = np.flatnonzero(np.diff(sorted_keys, axis=1, prepend=-1).any(axis=0))
-        parts = [
-            take(self.block(*sorted_keys[:, group[0]].tolist()), rows[order[group]])
-            for group in np.split(np.arange(len(order)), bounds[1:])
-        ]
+        packed, which = np.unique(corpus << BLOCK_BITS | blocks, return_inverse=True)
+        keys = tuple(divmod(key, 1 << BLOCK_BITS) for key in packed.tolist())
+        few = len(keys) * ROWS_PER_BLOCK <= JOINED_SHARE * len(rows)
+        if few and len(keys) <= self.capacity:
+            joined, starts = self._joined(keys)
+            return _in_order(joined, starts[which] + rows, corpus, epoch)
+        order = np.argsort(which, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(which[order])) + 1)
+        parts = [take(self.block(*key), rows[here]) for key, here in zip(keys, groups, strict=True)]
         return _in_order(concatenate(_alike(parts)), np.argsort(order), corpus, epoch)
+
+    def _joined(self, keys: tuple[tuple[int, int], ...]) -> tuple[Block, Int64[np.ndarray, "keys"]]:
+        """These blocks, end to end, and where each begins; kept until others are asked for."""
+        blocks = [self.block(*key) for key in keys]  # also where kept: they are the last used now
+        if keys != self.joined_keys:
+            self.joined_keys, self.joined = keys, concatenate(_alike(blocks))
+        return self.joined, pointers(np.array([block.num_rows for block in blocks]))[:-1]
 
 
 def _in_order(

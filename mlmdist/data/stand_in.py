@@ -4,6 +4,9 @@ The order of the windows knows nothing of it, so every other row stays where it 
 block becomes a window of one [UNK], which is never a target (law M1) and, having one sentence, gets
 no pair label and lends its text to none. The rows that would have been paired with it find others
 of their cell, or none. A batch gives such rows weight 0.
+
+A shard that is missing, cut or without a good index is bad in all its blocks. What a set may lose
+has a bound, `data.bad_blocks_share`, counted by each process in the blocks that it has met.
 """
 
 from dataclasses import dataclass
@@ -25,6 +28,9 @@ class StandIn:
 
     tagged: bool
     """Whether there must be tags, for `mask.tag_weights`."""
+
+    most: float = 1.0
+    """The share of a set's windows that they may stand for."""
 
     def block(self, num_rows: int) -> Block:
         """The block that stands for one of so many rows."""

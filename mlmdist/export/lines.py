@@ -4,7 +4,7 @@ import logging
 from itertools import pairwise
 from pathlib import Path
 
-from mlmdist.config.pretrain import Data
+from mlmdist.config.data import Data
 from mlmdist.errors import DataError
 from mlmdist.shards import ShardSet
 from mlmdist.tokenizer import Tokenizer

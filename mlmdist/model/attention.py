@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mlmdist.config.pretrain import Model
+from mlmdist.config.model import Model
 from mlmdist.model.layout import Group, Layout
 
 FLASH_CAPABILITY = (8, 0)  # NVIDIA's compute capability from which there is flash attention

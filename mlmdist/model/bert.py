@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from mlmdist.config.pretrain import Model
+from mlmdist.config.model import Model
 from mlmdist.model.attention import Attention
 from mlmdist.model.directory import NUM_SEGMENTS
 from mlmdist.model.initial import initialize

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mlmdist.config.loading import build
-from mlmdist.config.pretrain import Model
+from mlmdist.config.model import Model
 from mlmdist.errors import ConfigError, DataError
 
 CONFIG_NAME = "config.json"

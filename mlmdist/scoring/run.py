@@ -10,6 +10,7 @@ from mlmdist.model.bert import Bert
 from mlmdist.tokenizer import Tokenizer, load_tokenizer
 from mlmdist.train.checkpoint import Record, load_weights, newest
 from mlmdist.train.folder import CHECKPOINTS, CONFIG, LATEST
+from mlmdist.train.phases import config_of
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,10 @@ class Trained:
     """The model of one checkpoint, ready to answer, with what it was trained with."""
 
     checkpoint: Path
+    step: int
     config: Pretrain
+    """That of the checkpoint's phase."""
+
     model: Bert
     tokenizer: Tokenizer
 
@@ -35,11 +39,11 @@ def open_run(path: Path) -> Trained:
     run, checkpoint = find_checkpoint(path)
     weights = load_weights(checkpoint)
     record = Record.read(checkpoint)
-    config = load(Pretrain, run / CONFIG, [])
+    config = config_of(load(Pretrain, run / CONFIG, []), record.counters.get("phase", 0))
     tokenizer = _tokenizer(config.data.tokenizer, run, record.identity["data.tokenizer"])
     model = Bert(config.model, record.vocab_size)
     model.load_state_dict(weights)
-    return Trained(checkpoint, config, model.eval(), tokenizer)
+    return Trained(checkpoint, record.step, config, model.eval(), tokenizer)
 
 
 def find_checkpoint(path: Path) -> tuple[Path, Path]:

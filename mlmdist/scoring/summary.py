@@ -27,7 +27,7 @@ def summary(run: Path) -> str:
     train = ShardSet.open(data.corpora[0].path)
     held_out = ShardSet.open(data.held_out_sets[0].path) if data.held_out_sets else None
     rows = [*_data_rows(train, held_out), *_loss_rows(trained, history, train, held_out)]
-    lines = [f"{run.resolve().name}: {trained.config.train.steps:,} steps", ""]
+    lines = [f"{run.resolve().name}: {trained.step:,} steps", ""]
     lines += [f"  {name:<14}{text}" for name, text in rows]
     text = "The capital of France is [MASK]."
     if held_out:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, SupportsFloat
 
-from mlmdist.config.pretrain import Tracking
+from mlmdist.config.job import Tracking
 from mlmdist.tracking.journal import METRICS, OUTBOX, STEP, TIME, Journal, Status, cut, to_json
 from mlmdist.tracking.process import ShipperProcess
 

@@ -65,7 +65,7 @@ def _check_guess(loss: float, uniform: float) -> None:
 def _check_gradients(run: Run, batch: StepBatch) -> None:
     """The head of the second task is left out where there is none."""
     config = run.config
-    counts = agree(batch, run.stop)
+    counts = agree(batch, run)
     moving = replace(batch, number=_first_whole_step(run))
     still = run.engine.unmoved(moving, counts, config.optimizer.learning_rate)
     if config.data.pair == "none":
@@ -81,7 +81,7 @@ def _check_gradients(run: Run, batch: StepBatch) -> None:
 def _learn(run: Run, batch: StepBatch) -> float:
     """The loss of `batch` after it was seen again and again, at the peak rate after a warm-up."""
     for step in range(LEARNING_STEPS):
-        counts = agree(batch, run.stop)
+        counts = agree(batch, run)
         rate = run.config.optimizer.learning_rate * min(1.0, (step + 1) / 10)
         number = _first_whole_step(run) + step
         run.engine.step(replace(batch, number=number), counts, rate)

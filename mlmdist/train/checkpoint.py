@@ -46,10 +46,12 @@ def save(
     here: Place,
     *,
     keep: int,
+    best: int | None = None,
     alive: Alive = _silent,
 ) -> Path:
     """Write a checkpoint, called by all ranks together; its folder, complete and pointed at.
 
+    The newest `keep` stay, and that of step `best`.
     `alive` is told while it goes on. Raises DataError if the storage does not take it.
     """
     final = run / CHECKPOINTS / step_name(record.step)
@@ -66,7 +68,7 @@ def save(
         if here.rank == 0:
             entries = {name: entry for part in parts for name, entry in part.items()}
             _publish(run, temporary, final, replace(record, files=entries))
-            _prune(final.parent, keep)
+            _prune(final.parent, keep, best)
         dist.barrier()
     return final
 
@@ -190,9 +192,11 @@ def _publish(run: Path, temporary: Path, final: Path, record: Record) -> None:
     files.remove_temporaries(final.parent)
 
 
-def _prune(folder: Path, keep: int) -> None:
-    """Remove all but the newest `keep`; a half-removed one has no checkpoint's name."""
+def _prune(folder: Path, keep: int, best: int | None) -> None:
+    """Remove all but the newest and the best; a half-removed one has no checkpoint's name."""
     for old in candidates_in(folder.parent)[keep:]:
+        if best is not None and old.name == step_name(best):
+            continue
         doomed = old.with_name(f"{old.name}{files.TEMPORARY_MARK}old")
         old.rename(doomed)
         shutil.rmtree(doomed)

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from mlmdist import logs
 from mlmdist.errors import DONE, PREEMPTED, ConfigError, UserError
+from mlmdist.train.plan import Speed
 from mlmdist.train.watchdog import TOLD
 
 
@@ -25,6 +26,8 @@ class Options:
     accept: tuple[str, ...]
     nodes: int | None
     gpus_per_node: int | None
+    mfu: float | None
+    peak_tflops: float | None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -48,6 +51,8 @@ def parse(words: list[str]) -> Options:
     add("--accept", action="append", default=[], metavar="FIELD", help="let a resume change it")
     add("--nodes", type=_count, help="for a dry run without a launcher")
     add("--gpus-per-node", type=_count, help="for a dry run without a launcher")
+    add("--mfu", type=_share, help="share of the peak that a dry run tells time by, e.g. 0.5")
+    add("--peak-tflops", type=float, help="peak of a rank, for --mfu; measured here if left out")
     add("--local_rank", type=int, help=argparse.SUPPRESS)  # the launcher puts it there
     values = vars(parser.parse_intermixed_args(words))
     values.pop("local_rank")
@@ -59,6 +64,25 @@ def _count(word: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{word} must be at least 1")
     return value
+
+
+def _share(word: str) -> float:
+    value = float(word)
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"{word} must be above 0 and at most 1")
+    return value
+
+
+def speed(options: Options, precision: str) -> Speed | None:
+    """How fast a rank is taken to be in a dry run; None if nothing is said of it."""
+    if options.mfu is None:
+        return None
+    peak = options.peak_tflops and 1e12 * options.peak_tflops
+    if not peak:
+        from mlmdist.train.peak import measured  # it needs torch, a plan alone does not
+
+        peak = measured(precision)
+    return Speed(options.mfu, peak)
 
 
 def num_ranks(options: Options, launched: int) -> int:

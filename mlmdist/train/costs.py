@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mlmdist.config.pretrain import Model
+from mlmdist.config.model import Model
 
 BYTES_OF = {"fp32": 4, "bf16": 2, "fp16": 2}
 STATE_BYTES = 12  # fp32 weight and Adam's two moments
@@ -36,11 +36,24 @@ def train_flops(
     GELU are left out. Attention is counted inside rows and the language model head on masked tokens
     only, so padding earns nothing (Chowdhery et al. 2022, appendix B, without its causal half).
     """
+    squares = sum(length * length for length in lengths)
+    return flops_of_sums(model, vocab_size, sum(lengths), squares, num_masked, len(lengths))
+
+
+def flops_of_sums(
+    model: Model,
+    vocab_size: int,
+    num_tokens: float,
+    sum_squares: float,
+    num_masked: float,
+    num_rows: float,
+) -> float:
+    """As `train_flops`, of rows with so many tokens; `sum_squares` are those of their lengths."""
     width, inner = model.width, model.feed_forward_width
-    linear = sum(lengths) * model.num_layers * (8 * width * width + 4 * width * inner)
-    attention = 4 * model.num_layers * width * sum(length * length for length in lengths)
+    linear = num_tokens * model.num_layers * (8 * width * width + 4 * width * inner)
+    attention = 4 * model.num_layers * width * sum_squares
     mlm_head = num_masked * (2 * width * width + 2 * width * vocab_size)
-    pair_head = len(lengths) * (2 * width * width + 4 * width)
+    pair_head = num_rows * (2 * width * width + 4 * width)
     return 3 * (linear + attention + mlm_head + pair_head)
 
 
@@ -62,6 +75,17 @@ def memory_bytes(
         + parameters * number // gradients
         + (parameters * state // optimizer)
     )
+
+
+def wire_bytes(parameters: int, precision: str, zero_stage: int, world_size: int) -> int:
+    """Bytes that a rank sends in an optimizer step, by ring algorithms.
+
+    Gradients and weights once at stages 0 to 2, weights twice at stage 3 (Rajbhandari et al. 2020,
+    section 7).
+    """
+    share = (world_size - 1) / world_size
+    passes = 3 if zero_stage == 3 else 2
+    return round(passes * share * parameters * BYTES_OF[precision])
 
 
 def activation_bytes(

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from mlmdist.config.pretrain import Pretrain, Train
+from mlmdist.config.pretrain import Pretrain
+from mlmdist.config.train import Train
 from mlmdist.train import loss_scale
 
 BUCKET_ELEMENTS = 50_000_000  # the largest tensor of BERT-large, its embedding, has 31 M
@@ -28,6 +29,7 @@ def deepspeed_config(
             "stage": train.zero_stage,
             "reduce_bucket_size": BUCKET_ELEMENTS,
             "allgather_bucket_size": BUCKET_ELEMENTS,
+            "use_multi_rank_bucket_allreduce": has_gpu,  # on the CPU: to the owner alone (gloo.py)
             **_offload(train, has_gpu=has_gpu),
         },
     }

@@ -33,8 +33,9 @@ from mlmdist.data.batch import MicroBatch, StepBatch
 from mlmdist.dist import Place
 from mlmdist.model.bert import Bert
 from mlmdist.model.loss import LossSums, loss_sums
-from mlmdist.train import compiler
+from mlmdist.train import compiler, gloo
 from mlmdist.train.deepspeed_config import deepspeed_config
+from mlmdist.train.laps import BACKWARD, FORWARD, OPTIMIZER, OTHER, Laps
 from mlmdist.train.loss_scale import LossScale
 from mlmdist.train.memory import Memory
 from mlmdist.train.micro_batch import as_vector, to_stream
@@ -82,7 +83,10 @@ class Engine:
         if config.train.compile:
             compiler.allow(self.device)
             model.compile_layers()
+        self.laps = Laps(self.device)
         self.deepspeed = _initialize(config, model, accumulation)
+        if self.device.type == "cpu":
+            gloo.install(deepspeed.comm.comm.cdb, self.laps)
         self.zero_stage = config.train.zero_stage
         self.memory = Memory(self.device, config, vocab_size=vocab_size, world_size=here.world_size)
 
@@ -96,7 +100,10 @@ class Engine:
             for number in range(len(batch.micro_batches)):
                 sums += self._learn(batch, number, counts)
             self.mark(f"batch {batch.number}, update")
-            return self._update(sums, learning_rate, batch.number)
+            self.laps.to(OPTIMIZER)
+            result = self._update(sums, learning_rate, batch.number)
+            self.laps.to(OTHER)
+            return result
 
     def _learn(self, batch: StepBatch, number: int, counts: Counts) -> Tensor:
         """Forward and backward of micro-batch `number`; its six sums."""
@@ -104,10 +111,16 @@ class Engine:
         last = number == len(batch.micro_batches) - 1
         self.deepspeed.set_gradient_accumulation_boundary(last)
         self.mark(f"batch {batch.number}, forward of micro-batch {number}")
+        self.laps.to(FORWARD)
         losses = self._losses(batch.micro_batches[number])
         self.mark(f"batch {batch.number}, backward of micro-batch {number}")
+        self.laps.to(BACKWARD)
         self._backward(losses, counts)
         return as_vector(losses)
+
+    def follow(self, config: Pretrain) -> None:
+        """Take the config of the phase that comes next."""
+        self.config = self.memory.config = config
 
     @torch.no_grad()
     def evaluate(self, batch: StepBatch) -> Tensor:

@@ -1,7 +1,6 @@
-"""The run folder: config.yaml, metrics.jsonl, checkpoints/, latest, DONE; without torch."""
+"""The run folder: config.yaml, metrics.jsonl, checkpoints/, latest; without torch."""
 
 import fcntl
-import json
 import logging
 import os
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 from mlmdist import files
 from mlmdist.config import loading
 from mlmdist.config.pretrain import Pretrain
-from mlmdist.errors import ConfigError, DataError
+from mlmdist.errors import ConfigError
 from mlmdist.train import identity
 
 log = logging.getLogger(__name__)
@@ -20,7 +19,7 @@ CONFIG, CHECKPOINTS, LATEST, DONE, LOCK = "config.yaml", "checkpoints", "latest"
 
 
 @contextmanager
-def _reached(run: Path) -> Iterator[None]:
+def reached(run: Path) -> Iterator[None]:
     """Raise ConfigError, naming the folder and the reason, for what the system refuses in it."""
     try:
         yield
@@ -39,7 +38,7 @@ def has_begun(run: Path) -> bool:
 def saved_config(run: Path) -> Pretrain | None:
     """The config that the run in this folder was last started with; None for a new folder."""
     path = run / CONFIG
-    with _reached(run):
+    with reached(run):
         return loading.load(Pretrain, path, []) if path.is_file() else None
 
 
@@ -58,27 +57,6 @@ def check_config(config: Pretrain, accepted: tuple[str, ...] = ()) -> None:
         )
 
 
-def is_done(config: Pretrain) -> bool:
-    """Whether the run has done all the steps that `config` asks for."""
-    path = config.run / DONE
-    try:
-        with _reached(config.run):
-            if not path.is_file():
-                return False
-            steps = int(json.loads(path.read_bytes())["steps"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: not written by a run ({error}); remove it to go on") from None
-    if steps < config.train.steps:
-        log.warning("the run ended at step %d and goes on to %d", steps, config.train.steps)
-    return steps >= config.train.steps
-
-
-def mark_done(run: Path, steps: int) -> None:
-    """Note, last of all, that the run is complete."""
-    with _reached(run):
-        files.write_json(run / DONE, {"steps": steps})
-
-
 def save_config(config: Pretrain) -> None:
     """Write config.yaml; a part of a run that is started otherwise than the one before is told."""
     saved = saved_config(config.run) if has_begun(config.run) else None
@@ -88,7 +66,7 @@ def save_config(config: Pretrain) -> None:
         log.warning(
             "this part of the run has another config than the last: %s", _changes(saved, config)
         )
-    with _reached(config.run):
+    with reached(config.run):
         files.write_text(config.run / CONFIG, loading.dump(config))
 
 
@@ -106,7 +84,7 @@ def claim(run: Path) -> int:
     The lock falls with the process. Raises ConfigError if another one holds it, or if the folder
     cannot be written to.
     """
-    with _reached(run):
+    with reached(run):
         run.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(run / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:

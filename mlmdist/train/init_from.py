@@ -8,7 +8,8 @@ import logging
 from pathlib import Path
 
 from mlmdist.config.loading import build
-from mlmdist.config.pretrain import InitFrom, Model, Pretrain
+from mlmdist.config.model import InitFrom, Model
+from mlmdist.config.pretrain import Pretrain
 from mlmdist.errors import ConfigError
 from mlmdist.model.directory import read_config, weight_files
 from mlmdist.train import folder

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from mlmdist.config.pretrain import Pretrain, Train
+from mlmdist.config.pretrain import Pretrain
+from mlmdist.config.train import Train
 from mlmdist.data.batch import MicroBatch, StepBatch
 from mlmdist.errors import ConfigError
 from mlmdist.logs import quantity

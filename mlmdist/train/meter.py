@@ -3,34 +3,52 @@
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from mlmdist import dist
+from mlmdist.config.model import Model
+from mlmdist.dist import Place
 from mlmdist.logs import quantity
 from mlmdist.model.loss import LossSums
-from mlmdist.train.costs import PEAK_TFLOPS
+from mlmdist.train.costs import flops_of_sums
 from mlmdist.train.engine import NUM_SUMS, StepResult
-from mlmdist.train.plan import Plan
 from mlmdist.train.state import Counts
 
 log = logging.getLogger(__name__)
 
+MFU, MFU_OF_DATA_SHEET = "speed/mfu", "speed/mfu_of_data_sheet"
 LEAK_ACCURACY, LEAK_ROWS = 0.9, 200  # which chance does not reach, also as rows come in twos
 
 
 class Meter:
     """Adds up steps; `read` gives the figures since the last reading and begins anew."""
 
-    def __init__(self, plan: Plan, pair: str, guess: float = math.inf) -> None:
-        """`guess` is the loss in nats of a guess by word frequency, on the rank that warns."""
-        self.plan, self.pair, self.guess = plan, pair, guess
+    def __init__(
+        self,
+        model: Model,
+        vocab_size: int,
+        here: Place,
+        *,
+        pair: str,
+        guess: float = math.inf,
+        peaks: Mapping[str, float] | None = None,
+    ) -> None:
+        """`guess` is the loss in nats of a guess by word frequency.
+
+        `peaks` are what all ranks together could compute at best, in FLOP/s, by the metric that
+        shows the share of it.
+        """
+        self.peaks = peaks or {}
+        self.model, self.vocab_size, self.here = model, vocab_size, here
+        self.pair, self.guess = pair, guess
         self.warned = False
         self.sums: Tensor | None = None  # fp64 [6], of this rank, where the model is
-        self.tokens, self.steps, self.seconds = 0, 0, 0.0
+        self.tokens, self.flops, self.seconds = 0, 0.0, 0.0
         self.grad_norm: float | Tensor = 0.0
+        self.loss_scale: float | None = None
         self.clock = time.monotonic()
         self.note = ""
 
@@ -39,9 +57,16 @@ class Meter:
         if not result.skipped:
             before = 0.0 if self.sums is None else self.sums.to(result.sums.device)
             self.sums = before + result.sums
-        self.grad_norm = result.grad_norm
+        self.grad_norm, self.loss_scale = result.grad_norm, result.loss_scale
         self.tokens += counts.num_tokens
-        self.steps += 1
+        self.flops += flops_of_sums(
+            self.model,
+            self.vocab_size,
+            counts.num_tokens,
+            counts.sum_squares,
+            counts.num_labels,
+            counts.num_rows,
+        )
         now = time.monotonic()
         self.seconds += now - self.clock
         self.clock = now
@@ -62,8 +87,11 @@ class Meter:
             "train/tokens_per_second": speed,
             "train/tokens": float(num_tokens),
         }
+        if self.loss_scale is not None:
+            metrics["train/loss_scale"] = self.loss_scale
+        metrics |= self._arithmetic()
         self.note = self._note(metrics, speed)
-        self.sums, self.tokens, self.steps, self.seconds = None, 0, 0, 0.0
+        self.sums, self.tokens, self.flops, self.seconds = None, 0, 0.0, 0.0
         return metrics
 
     def totals(self) -> list[float]:
@@ -82,24 +110,24 @@ class Meter:
 
     def _warn_of_leak(self, totals: Sequence[float]) -> None:
         text = leak(totals, self.pair, self.guess)
-        if text and not self.warned:
+        if text and not self.warned and self.here.rank == 0:
             self.warned = True
             log.warning("%s", text)
 
     def _note(self, metrics: dict[str, float], tokens_per_second: float) -> str:
         """What stands behind the bar: each loss, speed, and on GPUs the share of their peak."""
-        flops = self.plan.flops_per_step * self.steps / self.seconds if self.seconds else 0.0
         names = {"mlm": "train/mlm_loss", self.pair: f"train/{self.pair}_loss"}
         shown = [f"{short} {metrics[name]:.3f}" for short, name in names.items() if name in metrics]
         shown.append(f"{quantity(tokens_per_second)} tokens/s")
-        return ", ".join([*shown, *_share_of_peak(flops, self.plan.world_size)])
+        if MFU in metrics:
+            shown.append(f"{metrics[MFU]:.0%} of peak")
+        return ", ".join(shown)
 
-
-def _share_of_peak(flops: float, world_size: int) -> list[str]:
-    """The share of what the GPUs could do at best (MFU), where that is known."""
-    name = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
-    peaks = [peak for kind, peak in PEAK_TFLOPS.items() if kind in name]
-    return [f"{flops / (peaks[0] * 1e12 * world_size):.0%} of peak"] if peaks else []
+    def _arithmetic(self) -> dict[str, float]:
+        """TFLOP/s of all ranks, of real tokens only, and its share of each peak (MFU)."""
+        speed = self.flops / self.seconds if self.seconds else 0.0
+        shares = {name: speed / peak for name, peak in self.peaks.items()}
+        return {"speed/tflops_per_second": speed / 1e12, **shares}
 
 
 def leak(totals: Sequence[float], pair: str, guess: float) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn, optim
 
-from mlmdist.config.pretrain import Optimizer
+from mlmdist.config.train import Optimizer
 from mlmdist.train.lamb import Lamb
 
 EMBEDDINGS = ("embeddings.", "mlm_head.bias")

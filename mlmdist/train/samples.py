@@ -5,6 +5,7 @@ Made anew from the run's config and its shards, so no checkpoint and no log is n
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,12 @@ from mlmdist.data.stand_in import NO_DOCUMENT
 from mlmdist.errors import ConfigError, DataError
 from mlmdist.tokenizer import SPACE, Tokenizer
 from mlmdist.train import folder
+from mlmdist.train.budget import ENDLESS
+from mlmdist.train.phase_data import entry, rows_behind
+from mlmdist.train.phases import Phase, open_phases
 from mlmdist.train.record import PREFIX, Record
-from mlmdist.train.sources import Sources, open_sources
+from mlmdist.train.sources import Sources
+from mlmdist.train.state import TrainState
 
 ORDINAL_BITS = 40
 PAIR_LABELS = {
@@ -49,47 +54,78 @@ def show(run: Path, step: int, row: int | None = None) -> Iterator[str]:
     config = folder.saved_config(run)
     if config is None:
         raise DataError(f"{run}: no {folder.CONFIG}, so no run began here")
-    if not 1 <= step <= config.train.steps:
-        raise ConfigError(f"--step {step}: must be from 1 to {config.train.steps}, the run's steps")
-    sources = open_sources(config)
-    made = _make(config, sources, step - 1, _newest_position(run))
+    phases, record = open_phases(config), _newest_record(run)
+    phase, position = _place(phases, step - 1, record)
+    made = _make(phase, position, step - 1)
     num_rows = len(made.batch.weights)
     if row is not None and not 0 <= row < num_rows:
         raise ConfigError(f"--row {row}: must be from 0 to {num_rows - 1}, the rows of the step")
     yield _head(step, made)
     for number in range(num_rows) if row is None else [row]:
         yield ""
-        yield from _row_lines(number, made, config, sources)
+        yield from _row_lines(number, made, phase.config, phase.sources)
 
 
-def _make(config: Pretrain, sources: Sources, number: int, position: Position) -> Step:
-    loader = Loader(
+def _make(phase: Phase, position: Position, number: int) -> Step:
+    loader = _loader(phase, position)
+    windows, spans = loader.assembler.rows(loader.cells(number))
+    return Step(loader.batch(number).micro_batches[0], windows, spans)
+
+
+def _loader(phase: Phase, position: Position) -> Loader:
+    """The loader of a phase, which makes whole batches."""
+    config, sources = phase.config, phase.sources
+    return Loader(
         config.data,
         shards=tuple(sources.train.values()),
         vocabulary=sources.tokenizer.vocabulary,
         seed=config.seed,
-        global_batch=config.train.global_batch,
+        global_batch=phase.batch_size,
         micro_batch=config.train.global_batch,
         rank=0,
         world_size=1,
         position=position,
-        num_batches=config.train.steps,
+        num_batches=ENDLESS,
         listed=word_keys(sources.listed),
         checked=True,
     )
-    cells = loader.cells(number)
-    windows, spans = loader.assembler.rows(cells)
-    return Step(loader.batch(number).micro_batches[0], windows, spans)
 
 
-def _newest_position(run: Path) -> Position:
-    """Where the newest checkpoint stands: it knows whether weights were changed on the way."""
+def _place(phases: tuple[Phase, ...], number: int, record: Record | None) -> tuple[Phase, Position]:
+    """The phase of batch `number`, and a position in it: where it begins, or the newest known.
+
+    The newest checkpoint knows whether weights were changed on the way, and when phases by the
+    clock ended. Raises ConfigError for a batch that the run does not have.
+    """
+    state = TrainState.from_json(record.counters) if record else TrainState()
+    newest = Position.from_json(record.position) if record else None
+    rows: dict[str, int] = {}
+    first = 0
+    for phase, behind in zip(phases, _ends(phases, state), strict=False):
+        if 0 <= number < behind:
+            at_hand = newest is not None and newest.phase == phase.number
+            position = newest if at_hand and newest else entry(phase, first, rows)
+            return phase, position
+        rows = rows_behind(phase, _loader(phase, entry(phase, first, rows)), behind, rows)
+        first = behind
+    raise ConfigError(f"--step {number + 1}: must be from 1 to {first}, the run's steps")
+
+
+def _ends(phases: tuple[Phase, ...], state: TrainState) -> list[int]:
+    """The number behind the last batch of each phase, as far as that is known."""
+    if phases[0].seconds is not None:
+        return [*state.begins[1:], max(1, state.batch)]
+    return list(accumulate(phase.num_batches or 0 for phase in phases))
+
+
+def _newest_record(run: Path) -> Record | None:
+    """That of the newest checkpoint which has one."""
     for path in sorted((run / folder.CHECKPOINTS).glob(f"{PREFIX}*"), reverse=True):
         try:
-            return Position.from_json(Record.read(path).position)
+            return Record.read(path)
         except DataError:
             continue
-    return Position()
+    return None
 
 
 def _head(step: int, made: Step) -> str:

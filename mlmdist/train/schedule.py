@@ -1,22 +1,25 @@
-"""The learning rate as a function of the batch number: no state, so a resume loses nothing."""
+"""The learning rate as a function of the place in the run: no state, so a resume loses nothing."""
 
 import math
 
-from mlmdist.config.pretrain import Optimizer, Schedule
+from mlmdist.config.train import Optimizer, Schedule
 
 
-def learning_rate(batch: int, num_steps: int, optimizer: Optimizer, schedule: Schedule) -> float:
-    """The rate for batch number `batch` (from 0): linear up to the peak, then down.
+def learning_rate(
+    place: float, num_steps: float, optimizer: Optimizer, schedule: Schedule
+) -> float:
+    """The rate for step `place` (from 0) of `num_steps`: linear up to the peak, then down.
 
-    The first step takes 1 / (warm-up steps) of the peak, the step after the last would take
-    `schedule.final` of it (Devlin et al. 2019, A.2; there the end is 0).
+    Both may be in another unit, as of time. The first step takes 1 / (warm-up steps) of the peak,
+    the step after the last would take `schedule.final` of it (Devlin et al. 2019, A.2; there the
+    end is 0).
     """
     warmup = schedule.num_warmup_steps(num_steps)
-    if batch < warmup:
-        return optimizer.learning_rate * (batch + 1) / warmup
-    left = max(0.0, (num_steps - batch) / max(1, num_steps - warmup))
+    if place < warmup:
+        return optimizer.learning_rate * min(1.0, (place + 1) / warmup)
+    left = max(0.0, (num_steps - place) / max(1, num_steps - warmup))
     if schedule.kind == "wsd":
-        left = min(1.0, max(0, num_steps - batch) / max(1, schedule.num_decay_steps(num_steps)))
+        left = min(1.0, max(0, num_steps - place) / max(1, schedule.num_decay_steps(num_steps)))
     height = _height(left, schedule)
     return optimizer.learning_rate * (schedule.final + (1 - schedule.final) * height)
 

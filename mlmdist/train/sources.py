@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Int64
 
 from mlmdist.block_cache import BlockCache
-from mlmdist.config.pretrain import Mask, Pretrain
+from mlmdist.config.data import Mask
+from mlmdist.config.pretrain import Pretrain
 from mlmdist.data.masks import MASK_VERSION
 from mlmdist.data.mixture import MIXTURE_VERSION, ROUND_UNITS, parts_of
 from mlmdist.data.order import ORDER_VERSION
@@ -95,13 +96,13 @@ class Sources:
         return np.rint(np.sum(mixed, axis=0)).astype(np.int64)
 
 
-def open_sources(config: Pretrain) -> Sources:
-    """The run's shard sets and tokenizer.
+def open_sources(config: Pretrain, tokenizer: Tokenizer | None = None) -> Sources:
+    """The run's shard sets and tokenizer, which is read if it is not given.
 
     Raises DataError if one is missing or damaged or they do not belong together, ConfigError if the
     model's rows are too short for the windows or a corpus is too rare to be mixed in.
     """
-    tokenizer = load_tokenizer(config.data.tokenizer)
+    tokenizer = tokenizer or load_tokenizer(config.data.tokenizer)
     corpora = config.data.corpora
     parts = parts_of([corpus.weight for corpus in corpora], [corpus.name for corpus in corpora])
     cache = BlockCache.open(config.data.cache.folder, config.data.cache.gigabytes)

@@ -1,8 +1,9 @@
 """The counters of a run: where it is, what it has seen, and which batches taught it nothing."""
 
 import logging
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from itertools import zip_longest
 from typing import Any
 
@@ -27,6 +28,15 @@ class Counts:
     corpus_tokens: tuple[int, ...] = ()
     """`num_tokens` by corpus."""
 
+    clock_ms: int = 0
+    """Rank 0's clock when the batch was counted: time the run has taken so far."""
+
+    num_rows: int = 0
+    """Rows that count."""
+
+    sum_squares: int = 0
+    """Of the rows' lengths in tokens: what attention costs."""
+
 
 @dataclass
 class TrainState:
@@ -35,10 +45,33 @@ class TrainState:
     batch: int = 0
     num_tokens: int = 0
     skipped: tuple[int, ...] = ()
+    num_rows: int = 0
     num_left_out: int = 0
     corpus_tokens: tuple[int, ...] = ()
+    """Tokens of each corpus in this phase."""
+
     at_start: Mapping[str, float] = field(default_factory=dict)
     """The held-out figures of the weights that the run began from; none for new weights."""
+
+    phase: int = 0
+    begins: tuple[int, ...] = (0,)
+    """Number of the first batch of each phase begun so far."""
+
+    rows_read: Mapping[str, int] = field(default_factory=dict)
+    """Rows of each shard set that the phases before this one have read."""
+
+    clock_ms: int = 0
+    """Time the run has taken, over all its parts; what was lost with a killed one left out."""
+
+    look_ms: float = 0.0
+    save_ms: float = 0.0
+    """The longest evaluation and the longest checkpoint so far."""
+
+    best_loss: float = math.inf
+    best_step: int = 0
+    worse_looks: int = 0
+    hopeless_readings: int = 0
+    """The lowest held-out loss of this phase, its step, and evaluations since then."""
 
     def advance(self, counts: Counts, *, skipped: bool) -> int:
         """Count one batch as done and return the number of batches done.
@@ -47,6 +80,7 @@ class TrainState:
         """
         number, self.batch = self.batch, self.batch + 1
         self.num_tokens += counts.num_tokens
+        self.num_rows += counts.num_rows
         self.num_left_out += counts.num_left_out
         both = zip_longest(self.corpus_tokens, counts.corpus_tokens, fillvalue=0)
         self.corpus_tokens = tuple(map(sum, both))
@@ -55,6 +89,20 @@ class TrainState:
             log.warning("batch %d gave a loss or gradient that is not finite: skipped", number)
             self._refuse_endless_skipping()
         return self.batch
+
+    def next_phase(self, rows_read: Mapping[str, int]) -> None:
+        """Begin the phase behind this one, in front of the batch that comes next."""
+        self.phase, self.rows_read = self.phase + 1, rows_read
+        self.begins = (*self.begins, self.batch)
+        self.best_loss, self.best_step, self.worse_looks = math.inf, self.batch, 0
+        self.corpus_tokens = ()
+
+    def judge(self, loss: float, improvement: float) -> None:
+        """Take a held-out loss in: better than all before by `improvement`, or one more worse."""
+        if loss < self.best_loss - improvement:
+            self.best_loss, self.best_step, self.worse_looks = loss, self.batch, 0
+        else:
+            self.worse_looks += 1
 
     def _refuse_endless_skipping(self) -> None:
         last = self.skipped[-MAX_SKIPPED_IN_A_ROW:]
@@ -67,16 +115,16 @@ class TrainState:
 
     def to_json(self) -> dict[str, Any]:
         """The counters as JSON values."""
-        return asdict(self)
+        values = asdict(self)
+        return values | {"best_loss": None if math.isinf(self.best_loss) else self.best_loss}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "TrainState":
         """The counters that `to_json` gave; an older one left some out."""
-        return cls(
-            batch=values["batch"],
-            num_tokens=values["num_tokens"],
-            skipped=tuple(values["skipped"]),
-            num_left_out=values.get("num_left_out", 0),
-            corpus_tokens=tuple(values.get("corpus_tokens", ())),
-            at_start=values.get("at_start", {}),
-        )
+        known = {one.name for one in fields(cls)}
+        given: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in values.items()
+            if name in known and value is not None
+        }
+        return cls(**given)

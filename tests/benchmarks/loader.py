@@ -1,131 +1,62 @@
 """How fast batches are made, against WebDataset with Hugging Face's collator, on the same tokens.
 
-    python -m tests.benchmarks.loader [--quick] [--corpus FILE]
+    python -m tests.benchmarks.loader [--quick] [--corpus FILE] [--streaming PYTHON]
 
-FILE is text, a document a line; the default is the sample that gensim ships. Both sides run in this
-process on one core, in turn (A B B A), and medians are compared. The last line is one JSON object.
+FILE is text, a document a line; the default is the sample that gensim ships. Every side makes its
+batches in one main thread, in turn (A B B A), and medians are compared. PYTHON adds MosaicML
+Streaming, in a process of its own: `.venv-streaming/bin/python`, which `make streaming-environment`
+makes. The last line is one JSON object.
 """
 
 import argparse
 import gc
 import itertools
 import json
-import re
 import statistics
 import sys
 import tempfile
 import time
 import tracemalloc
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import webdataset
-from tokenizers import Tokenizer, models
-from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerFast
 
 from mlmdist.blocks import Block
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.loader import Loader
 from mlmdist.data.order import Order
 from mlmdist.data.sequence import Position
 from mlmdist.manifest import Manifest
 from mlmdist.rng import permute
 from mlmdist.shards import ShardSet
-from mlmdist.tokenizer import Vocabulary
-from mlmdist.windows import Text, cut
-from tests.data.corpus import block_of, write_set
+from tests.benchmarks.corpus import Corpus, sample, write
+from tests.benchmarks.mosaic import BATCH, Mosaic
 
-BATCH, CAPACITY, SPECIALS = 256, 125, ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 SHUFFLE_BUFFER = 1000
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """One set of windows in two forms, and who reads them."""
-
-    folder: Path
-    samples: list[str]
-    """Tars with one window a record."""
-
-    blocks: list[str]
-    vocabulary: Vocabulary
-    collate: Callable[[list[Any]], Any]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--corpus", type=Path, default=None)
+    parser.add_argument("--streaming", type=Path, default=None, metavar="PYTHON")
     options = parser.parse_args()
     num_windows, rounds = (6000, 1) if options.quick else (20_000, 3)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
         corpus = write(Path(folder), options.corpus or sample(), num_windows)
-        check_same(corpus)
-        figures = speeds(corpus, num_windows // BATCH - 2, rounds)
+        mosaic = options.streaming and running.enter_context(
+            Mosaic(options.streaming, corpus.mosaic)
+        )
+        check_same(corpus, mosaic)
+        figures = speeds(corpus, mosaic, num_windows // BATCH - 2, rounds)
         figures |= seeks(corpus) | memory(corpus) | global_order(corpus)
     figures |= quality(1 << 16)
     print(json.dumps({name: round(value, 4) for name, value in figures.items()}))
-
-
-def sample() -> Path:
-    import gensim
-
-    return Path(gensim.__file__).parent / "test" / "test_data" / "lee_background.cor"
-
-
-def write(folder: Path, text: Path, num_windows: int) -> Corpus:
-    """The text's windows, repeated as other documents until there are enough of them."""
-    documents = [re.split(r"(?<=[.!?])\s+", line) for line in text.read_text("utf-8").splitlines()]
-    split = [[re.findall(r"\w+|\S", sentence) for sentence in one] for one in documents]
-    counts = Counter(word for one in split for sentence in one for word in sentence)
-    ids = {word: n for n, (word, _) in enumerate(counts.most_common(30_000), len(SPECIALS))}
-    block = block_from(split, ids, num_windows)
-    write_set(folder / "shards", block, capacity=CAPACITY).close()
-    with webdataset.ShardWriter(str(folder / "%06d.tar"), maxcount=5000, verbose=0) as sink:  # pyright: ignore[reportAttributeAccessIssue]
-        for row in range(block.num_rows):
-            tokens = block.tokens[block.window_ptr[row] : block.window_ptr[row + 1]]
-            sink.write({"__key__": f"{row:08}", "tokens.npy": tokens})
-    special = {name: name for name in SPECIALS}
-    vocabulary = {**{name: n for n, name in enumerate(SPECIALS)}, **ids}
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer(models.WordLevel(vocabulary, "[UNK]")),
-        **{f"{name.strip('[]').lower()}_token": name for name in special},
-    )
-    return Corpus(
-        folder / "shards",
-        sorted(map(str, folder.glob("*.tar"))),
-        sorted(map(str, (folder / "shards").glob("*.tar"))),
-        Vocabulary(len(vocabulary), 0, 1, 2, 3, 4, (0, 1, 2, 3, 4), np.arange(5, len(vocabulary))),
-        DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15),
-    )
-
-
-def block_from(documents: list[list[list[str]]], ids: dict[str, int], num_windows: int) -> Block:
-    """Windows as preprocessing cuts them."""
-    sentences, tokens, document = [], [], []
-    for number, one in enumerate(itertools.cycle(documents)):
-        words = [ids.get(word, 1) for sentence in one for word in sentence]
-        starts = np.cumsum([0, *[len(s) for s in one[:-1]]]).tolist()
-        whole = np.array([0, len(words)])
-        text = Text(whole, np.array(starts), np.ones(len(words), dtype=bool))
-        windows = cut(text, whole[:1], whole[1:], CAPACITY, 0)
-        for start, stop in zip(windows.start.tolist(), windows.stop.tolist(), strict=True):
-            bounds = [s for s in starts if start < s < stop]
-            sentences.append(np.diff([start, *bounds, stop]).tolist())
-            tokens += words[start:stop]
-            document.append(number)
-        if len(sentences) >= num_windows:
-            break
-    block = block_of(sentences, np.array(tokens), np.ones(len(tokens), dtype=bool), 3)
-    plain = {
-        "document_id": np.array(document, np.uint64),
-        "repeated": np.zeros_like(block.repeated),
-    }
-    return replace(block, **plain)
 
 
 def loader(shards: Any, corpus: Corpus, **settings: Any) -> Loader:
@@ -166,43 +97,56 @@ def opened(corpus: Corpus) -> ShardSet:
     return shards
 
 
-def check_same(corpus: Corpus) -> None:
-    """All three ways read the same tokens in an epoch."""
+def check_same(corpus: Corpus, mosaic: Mosaic | None) -> None:
+    """All ways read the same tokens in an epoch."""
     sums = [
         sum(int(window.astype(np.int64).sum()) for window in read(corpus))
         for read in (windows_from_samples, windows_from_blocks)
     ]
+    if mosaic:
+        sums.append(mosaic.token_sum())
     shards = opened(corpus)
     blocks = map(shards.read_block, range(shards.manifest.num_blocks))
-    assert sums == [sum(int(block.tokens.astype(np.int64).sum()) for block in blocks)] * 2
+    ours = sum(int(block.tokens.astype(np.int64).sum()) for block in blocks)
+    assert sums == [ours] * len(sums), (sums, ours)
 
 
-def speeds(corpus: Corpus, num_batches: int, rounds: int) -> dict[str, float]:
+def speeds(
+    corpus: Corpus, mosaic: Mosaic | None, num_batches: int, rounds: int
+) -> dict[str, float]:
     """Rows a second of each side, and the ratios of their medians."""
     shards = opened(corpus)
     slow = max(2, num_batches // 4)
-    sides: dict[str, tuple[Callable[[], Iterator[Any]], int]] = {
-        "ours": (lambda: loader(shards, corpus).batches(range(1 << 20)), num_batches),
-        "webdataset samples": (lambda: theirs(corpus, windows_from_samples(corpus)), slow),
-        "webdataset blocks": (lambda: theirs(corpus, windows_from_blocks(corpus)), slow),
+    sides: dict[str, Callable[[], float]] = {
+        "ours": lambda: rate(loader(shards, corpus).batches(range(1 << 20)), num_batches),
+        "webdataset samples": lambda: rate(theirs(corpus, windows_from_samples(corpus)), slow),
+        "webdataset blocks": lambda: rate(theirs(corpus, windows_from_blocks(corpus)), slow),
     }
+    if mosaic:
+        sides["mosaicml streaming"] = lambda: mosaic.rate(num_batches)
     rates: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(rounds):
         for name in [*sides, *reversed(sides)]:  # A B C C B A
-            begin, count = sides[name]
-            batches = begin()
-            next(batches)  # files are open, the shuffle buffer is full
-            start = time.perf_counter()
-            done = sum(1 for _ in itertools.islice(batches, count))
-            rates[name].append(done * BATCH / (time.perf_counter() - start))
+            rates[name].append(sides[name]())
     median = {name: statistics.median(found) for name, found in rates.items()}
-    for name, rate in median.items():
-        print(f"{name:<22}{rate:>12,.0f} rows/s")
-    return {
-        "vs_webdataset_samples": median["ours"] / median["webdataset samples"],
-        "vs_webdataset_blocks": median["ours"] / median["webdataset blocks"],
-        "rows_per_second": median["ours"],
+    for name, value in median.items():
+        print(f"{name:<22}{value:>12,.0f} rows/s")
+    if not mosaic:
+        print("mosaicml streaming    left out: make streaming-environment, then --streaming PYTHON")
+    ratios = {
+        f"vs_{name.replace(' ', '_')}": median["ours"] / value
+        for name, value in median.items()
+        if name != "ours"
     }
+    return {**ratios, "rows_per_second": median["ours"]}
+
+
+def rate(batches: Iterator[Any], num_batches: int) -> float:
+    """Rows a second over so many batches behind the first."""
+    next(batches)  # files are open, the shuffle buffer is full
+    start = time.perf_counter()
+    done = sum(1 for _ in itertools.islice(batches, num_batches))
+    return done * BATCH / (time.perf_counter() - start)
 
 
 def seeks(corpus: Corpus) -> dict[str, float]:

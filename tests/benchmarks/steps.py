@@ -12,7 +12,10 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForPreTraining
 
 from mlmdist import dist
-from mlmdist.config.pretrain import Data, Model, Optimizer, Pretrain, Train
+from mlmdist.config.data import Data
+from mlmdist.config.model import Model
+from mlmdist.config.pretrain import Pretrain
+from mlmdist.config.train import Optimizer, Train
 from mlmdist.data.batch import MicroBatch, StepBatch
 from mlmdist.model.bert import Bert
 from mlmdist.model.huggingface import from_huggingface

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from mlmdist.config import loading
-from mlmdist.config.pretrain import Data, Pretrain
+from mlmdist.config.data import Data
+from mlmdist.config.pretrain import Pretrain
 from mlmdist.errors import ConfigError
 
 URL = "s3://bucket/sets/train"

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from mlmdist.config.job import Tracking
 from mlmdist.config.loading import load
-from mlmdist.config.pretrain import Pretrain, Tracking
+from mlmdist.config.pretrain import Pretrain
 from mlmdist.errors import ConfigError
 
 RECIPE = """

@@ -12,7 +12,8 @@ from mlmdist.data.runs import pointers
 from mlmdist.files import write_bytes, write_json
 from mlmdist.manifest import Manifest, fingerprint
 from mlmdist.rng import hash64
-from mlmdist.shards import ShardEntry, ShardSet, table_line, write_shard
+from mlmdist.shard import ShardEntry, write_shard
+from mlmdist.shards import ShardSet, table_line
 from mlmdist.tokenizer import Vocabulary
 
 VOCABULARY = Vocabulary(

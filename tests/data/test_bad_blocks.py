@@ -2,17 +2,19 @@
 
 import logging
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.held_out import HeldOut
 from mlmdist.data.mixture import joined
 from mlmdist.data.pairs import UNLABELLED
-from mlmdist.data.stand_in import is_real
+from mlmdist.data.reader import Reader
+from mlmdist.data.stand_in import StandIn, is_real
 from mlmdist.errors import DataError
 from mlmdist.shards import ShardSet
 from tests.data.corpus import VOCABULARY, random_block, write_set
@@ -20,7 +22,9 @@ from tests.data.test_loader import Entry, Loader, log_of, make, world_log
 
 NUM_WINDOWS = 4500  # five blocks
 BAD = 2
-SKIP: dict[str, Any] = {"bad_blocks": "skip", "batch": 90, "num_batches": 55, "lanes": 2}
+SKIP: dict[str, Any] = {
+    "bad_blocks": "skip", "bad_blocks_share": 0.5, "batch": 90, "num_batches": 55, "lanes": 2,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +57,9 @@ def straight(bad: Path) -> list[Entry]:
     return log_of(make(bad, **SKIP))
 
 
-def lost(good: Path) -> set[tuple[int, int]]:
-    """(document, window number) of the rows of the bad block."""
-    block = ShardSet.open(good).read_block(BAD)
+def lost(good: Path, number: int = BAD) -> set[tuple[int, int]]:
+    """(document, window number) of the rows of a block, the bad one."""
+    block = ShardSet.open(good).read_block(number)
     return set(zip(block.document_id.tolist(), block.window_number.tolist(), strict=True))
 
 
@@ -119,8 +123,73 @@ def test_it_is_named_once_and_refused_by_default(
     assert len(said) == 1
     assert said[0].startswith(f"{bad}/000001.tar: block 000002 at byte 0 does not match its CRC")
     assert said[0].endswith("its 1024 rows are left out")
-    with pytest.raises(DataError, match="block 000002"):
+    with pytest.raises(
+        DataError, match=r"block 000002.*; mend that shard, or data\.bad_blocks=skip leaves"
+    ):
         log_of(make(bad, **{**SKIP, "bad_blocks": "refuse"}))
+
+
+def test_more_than_the_share_that_may_be_left_out_ends_the_run(bad: Path) -> None:
+    """1,024 of 4,500 windows."""
+    common = {**SKIP, "num_batches": 50, "pair": "none"}
+    assert log_of(make(bad, **{**common, "bad_blocks_share": 0.23}))
+    for share, said in ((0.22, r"=0\.22 lets 22\.00%"), (0.0, r"=0\.0 lets 0\.00%")):
+        reason = (
+            r"^/.*/set: 1 bad blocks hold 1024 of its 4500 windows, 22\.76%; "
+            rf"data\.bad_blocks_share{said} be left out: copy .* or raise it$"
+        )
+        with pytest.raises(DataError, match=reason):
+            log_of(make(bad, **{**common, "bad_blocks_share": share}))
+
+
+DAMAGES: dict[str, tuple[Callable[[bytes], bytes | None], str]] = {
+    "missing": (lambda _: None, "cannot be opened (No such file or directory); make"),
+    "cut": (lambda data: data[:-70_000], "bytes; the set's table says"),
+    "trailer": (lambda data: data[:-3] + b"abc", "no tar trailer at byte"),
+    "index": (lambda data: data.replace(b'"tokens":', b'"tokenz":'), "does not match its CRC"),
+}
+
+
+def damaged(good: Path, folder: Path, damage: str) -> Path:
+    """A copy of the set whose second shard, blocks 2 and 3, is damaged."""
+    shutil.copytree(good, folder)
+    data = DAMAGES[damage][0]((path := folder / "000001.tar").read_bytes())
+    path.unlink() if data is None else path.write_bytes(data)
+    return folder
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_bad_shard_is_bad_in_all_its_blocks_and_named_once(
+    good: Path, tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = damaged(good, tmp_path / "set", damage)
+    reader = Reader((ShardSet.open(folder),), 1, StandIn(VOCABULARY.unk_id, False))
+    whole = ShardSet.open(good)
+    for _ in range(2):
+        for number in range(5):
+            block, expected = reader.block(0, number), whole.read_block(number)
+            assert block.num_rows == expected.num_rows == whole.rows_of(number)
+            assert is_real(block.document_id).all() == (number not in (2, 3))
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 1
+    assert said[0].startswith(f"{folder}/000001.tar: ")
+    assert DAMAGES[damage][1] in said[0]
+    assert said[0].endswith("; its 2048 rows are left out")
+    with pytest.raises(DataError, match=r"001\.tar: .*bad_blocks=skip leaves its 2048 rows out"):
+        Reader((ShardSet.open(folder),), 1).block(0, 3)
+    strict = Reader((ShardSet.open(folder),), 1, StandIn(VOCABULARY.unk_id, False, most=0.3))
+    strict.block(0, 3)
+    with pytest.raises(DataError, match=r"set: 2 bad blocks hold 2048 of its 4500 windows"):
+        strict.block(0, 2)
+
+
+def test_without_a_shard_exactly_its_rows_are_missing(good: Path, tmp_path: Path) -> None:
+    common = {**SKIP, "num_batches": 20, "pair": "none"}
+    whole = log_of(make(good, **common))
+    kept = log_of(make(damaged(good, tmp_path / "set", "missing"), **common))
+    gone = lost(good, 2) | lost(good, 3)
+    assert kept == [entry for entry in whole if entry[1][1:3] not in gone]
+    assert 300 < len(whole) - len(kept) < 1500
 
 
 def test_a_global_order_goes_on_too(bad: Path, good: Path) -> None:
@@ -149,7 +218,7 @@ def test_a_batch_of_nothing_else_is_a_batch(
     flip(tmp_path, 0)
     section = config.Data(
         train=tmp_path, tokenizer=Path(), pair=pair,  # pyright: ignore[reportArgumentType]
-        mask=config.Mask(**mask), bad_blocks="skip",
+        mask=config.Mask(**mask), bad_blocks="skip", bad_blocks_share=1,
     )  # fmt: skip
     loader = Loader(
         section, shards=(ShardSet.open(tmp_path),), vocabulary=VOCABULARY, seed=0, global_batch=8,
@@ -162,7 +231,9 @@ def test_a_batch_of_nothing_else_is_a_batch(
 
 
 def test_e1_held_out_rows_are_left_out_alike_at_any_world_size(bad: Path) -> None:
-    data = config.Data(train=bad, held_out=bad, tokenizer=Path(), bad_blocks="skip")
+    data = config.Data(
+        train=bad, held_out=bad, tokenizer=Path(), bad_blocks="skip", bad_blocks_share=0.5
+    )
 
     def totals(world: int) -> list[int]:
         ranks = [

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlmdist.config.pretrain import Mask
+from mlmdist.config.data import Mask
 from mlmdist.data.assembly import _cut, deal
 from mlmdist.data.batch import filler, lay_out, pad
 from mlmdist.data.masks import mask_stream

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.held_out import HeldOut
 from mlmdist.shards import ShardSet
 from tests.data.corpus import VOCABULARY, random_block, write_set

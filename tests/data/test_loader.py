@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlmdist.block_cache import BlockCache
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.batch import MicroBatch, StepBatch
 from mlmdist.data.batch_size import BatchSize
 from mlmdist.data.loader import Loader

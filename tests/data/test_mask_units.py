@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.batch import lay_out
 from mlmdist.data.mask_weights import word_keys
 from mlmdist.data.masks import MILLION, mask_stream, mean_rate, num_targets, rate_at

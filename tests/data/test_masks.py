@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlmdist.blocks import Block, take
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.batch import Stream, lay_out
 from mlmdist.data.masks import MASK_VERSION, MILLION, Masked, mask_stream, num_targets, rate_at
 from mlmdist.data.pairs import pair

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.mixture import (
     MIXTURE_VERSION,
     ROUND_UNITS,

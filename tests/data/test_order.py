@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mlmdist.blocks import ROWS_PER_BLOCK
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.order import CELL_ROWS, ORDER_VERSION, Order
 from mlmdist.errors import DataError
 

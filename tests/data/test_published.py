@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from mlmdist.blocks import Block
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.batch import lay_out
 from mlmdist.data.masks import num_targets
 from mlmdist.data.pairs import UNLABELLED, pair

@@ -21,15 +21,33 @@ def shards(tmp_path_factory):
     return write_set(tmp_path_factory.mktemp("shards"), random_block(5000))
 
 
+@pytest.fixture(scope="module", params=[0, 10**6], ids=["block by block", "joined"])
+def way(request):
+    """Both ways of gathering rows, whatever is asked for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mlmdist.data.reader.JOINED_SHARE", request.param)
+        yield
+
+
 def read(reader: Reader, blocks, rows):
     blocks, rows = np.array(blocks), np.array(rows)
     return reader.windows(np.zeros_like(rows), blocks, rows, np.zeros_like(rows))
 
 
-@settings(max_examples=30)
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 900)), min_size=1, max_size=60))
-def test_windows_come_as_they_lie_in_their_blocks(shards, places):
-    found = read(Reader((shards,), 2), *zip(*places, strict=True))
+PLACES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 900)), min_size=1, max_size=60)
+
+
+@settings(max_examples=15)
+@given(st.lists(PLACES, min_size=1, max_size=3), st.integers(2, 5))
+def test_windows_come_as_they_lie_in_their_blocks(shards, way, several, capacity):
+    """Also those that a reader is asked for when it has read others."""
+    reader = Reader((shards,), capacity)
+    for places in [*several, several[-1]]:
+        assert_as_they_lie(read(reader, *zip(*places, strict=True)), shards, places)
+        assert max(len(reader.held), len(reader.joined_keys)) <= capacity
+
+
+def assert_as_they_lie(found, shards, places):
     for place, (number, row) in enumerate(places):
         alone = windows_of(shards.read_block(number))
         for ptr, names in (
@@ -51,7 +69,7 @@ def test_s3_no_more_blocks_are_held_than_allowed(shards):
     assert list(reader.held) == [(0, 0), (0, 3)]
 
 
-def test_windows_of_several_corpora_are_kept_apart(shards, tmp_path):
+def test_windows_of_several_corpora_are_kept_apart(shards, way, tmp_path):
     other = write_set(tmp_path, random_block(300, seed=8))
     reader = Reader((shards, other), 4)
     rows = np.array([3, 3])
@@ -112,7 +130,7 @@ def test_s2_damage_that_comes_while_open_is_found_when_the_block_is_read_again(t
         reader.block(0, 0)
 
 
-def test_sets_with_and_without_gaps_and_tags_are_read_together(shards, tmp_path):
+def test_sets_with_and_without_gaps_and_tags_are_read_together(shards, way, tmp_path):
     block = random_block(1500, seed=8)
     gap = np.ones(block.num_rows, dtype=np.uint32)
     tag = np.ones(len(block.tokens), dtype=np.uint8)
@@ -124,7 +142,7 @@ def test_sets_with_and_without_gaps_and_tags_are_read_together(shards, tmp_path)
     assert [set(each) for each in tags] == [{1}, {0}, {1}]
 
 
-def test_a_stand_in_goes_beside_blocks_with_gaps(tmp_path):
+def test_a_stand_in_goes_beside_blocks_with_gaps(way, tmp_path):
     block = random_block(2000, seed=8)
     gapped = dataclasses.replace(block, gap=np.ones(block.num_rows, dtype=np.uint32))
     shards = write_set(tmp_path, gapped)

@@ -1,21 +1,21 @@
 """Training data from an object store: the batches of the local set, whatever befalls the cache."""
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mlmdist.config import pretrain as config
-from mlmdist.data import lookahead
-from mlmdist.data.mixture import joined
+from mlmdist.block_cache import BlockCache
+from mlmdist.config import data as config
+from mlmdist.data.held_out import HeldOut
 from mlmdist.errors import ConfigError, DataError
 from mlmdist.files import AnyPath, place, write_bytes
-from mlmdist.shards import BlockEntry, Shard, ShardSet
-from tests.data.corpus import random_block, write_set
-from tests.data.test_loader import Entry, Loader, log_of, make, world_log
+from mlmdist.shard import BlockEntry, Shard
+from mlmdist.shards import ShardSet
+from tests.data.corpus import VOCABULARY, random_block, write_set
+from tests.data.test_loader import Entry, log_of, logged, make, world_log
 from tests.s3_server import BUCKET, S3Server
 
 NUM_WINDOWS = 6500  # seven blocks in four shards
@@ -93,16 +93,78 @@ def test_o2_at_every_world_size(
     assert found == sorted(log_of(make(local, lanes=2, **COMMON)))
 
 
-def test_a_warm_cache_asks_the_store_for_no_block(
+def test_a_warm_cache_asks_the_store_for_no_block_and_no_index(
     remote: AnyPath, server: S3Server, tmp_path: Path, expected: list[Entry]
 ) -> None:
-    log_of(make(remote, cache=cache(tmp_path), **COMMON))
-    loader = make(remote, cache=cache(tmp_path), **COMMON)
-    for shard in range(4):
-        loader.assembler.reader.shard_sets[0]._shard(shard)
+    """A restart opens the set and asks twice for its table: how long it is, and its lines."""
     before = server.requests
-    assert log_of(loader) == expected
-    assert server.requests == before
+    ShardSet.open(remote)
+    opening = server.requests - before
+    log_of(make(remote, cache=cache(tmp_path), **COMMON))
+    before = server.requests
+    assert log_of(make(remote, cache=cache(tmp_path), **COMMON)) == expected
+    assert server.requests - before == opening + 2
+
+
+def test_s2_a_damaged_index_of_the_cache_is_fetched_again(
+    remote: AnyPath, expected: list[Entry], tmp_path: Path
+) -> None:
+    log_of(make(remote, cache=cache(tmp_path), **COMMON))
+    for path in (indexes := sorted(tmp_path.glob("*/__index__"))):
+        path.write_bytes(path.read_bytes().replace(b'"offset":', b'"offsat":'))
+    assert len(indexes) == 4
+    assert log_of(make(remote, cache=cache(tmp_path), **COMMON)) == expected
+    assert all(b'"offset":' in path.read_bytes() for path in indexes)
+
+
+def test_blocks_of_held_out_sets_are_fetched_ahead(
+    remote: AnyPath, local: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[tuple[str, str]] = []
+    real = Shard._read
+
+    def noted(shard: Shard, entry: BlockEntry) -> bytes:
+        fetched.append((entry.key, threading.current_thread().name))
+        return real(shard, entry)
+
+    def passes(folder: AnyPath) -> list[list[Entry]]:
+        section = cache(tmp_path)
+        held_out = HeldOut(
+            config.Data(train=local, tokenizer=Path(), cache=section),
+            shards=ShardSet.open(folder, BlockCache.open(section.folder, section.gigabytes)),
+            vocabulary=VOCABULARY, global_batch=1000, micro_batch=1000, rank=0, world_size=1,
+        )  # fmt: skip
+        return [[entry for step in held_out for entry in logged(step)] for _ in range(2)]
+
+    expected = passes(local)
+    monkeypatch.setattr(Shard, "_read", noted)
+    assert passes(remote) == expected
+    assert sorted(key for key, _ in fetched) == [f"{number:06}" for number in range(7)]
+    assert "lookahead" in {thread for _, thread in fetched}
+    assert not [t for t in threading.enumerate() if t.name == "lookahead"]
+
+
+def test_a_bad_shard_of_a_store_is_left_out_as_one_on_disk_is(
+    local: Path, server: S3Server, tmp_path: Path
+) -> None:
+    """Cut or gone; also where its index is in the cache and its blocks are not."""
+    plain: dict[str, Any] = {"batch": 1000, "micro": 1000, "num_batches": 6, "pair": "none"}
+    skip = {**plain, "bad_blocks": "skip", "bad_blocks_share": 0.5}
+    folder, section = copied(local, "hurt"), cache(tmp_path / "cache")
+    (tmp_path / "set").mkdir()
+    for path in local.iterdir():
+        (tmp_path / "set" / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "set/000001.tar").unlink()
+    expected = log_of(make(tmp_path / "set", **skip))
+    ShardSet.open(folder, BlockCache.open(section.folder, section.gigabytes))._shard(1)
+    data = server.read("hurt/000001.tar")
+    write_bytes(folder / "000001.tar", data[:9000])
+    assert log_of(make(folder, cache=section, **skip)) == expected
+    assert log_of(make(folder, cache=cache(tmp_path / "other"), **skip)) == expected
+    (folder / "000001.tar").unlink()
+    assert log_of(make(folder, cache=section, **skip)) == expected
+    with pytest.raises(DataError, match=r"hurt/000001\.tar: .*skip leaves its 2048 rows"):
+        log_of(make(folder, cache=cache(tmp_path / "third"), **plain))
 
 
 def test_each_block_is_fetched_once_by_all_ranks_of_a_machine(
@@ -131,13 +193,13 @@ def test_s2_damaged_files_of_the_cache_change_nothing(
     section = cache(tmp_path)
     log_of(make(remote, cache=section, **COMMON))
     paths = sorted(tmp_path.glob("?" * 64 + "/*"))
-    assert len(paths) == 7
+    assert len(paths) == 11  # seven blocks, four indexes
     for number, path in enumerate(paths):
         data = path.read_bytes()
-        path.write_bytes(data[: 90_000 * (number % 2)] or bytes([data[0] ^ 1]) + data[1:])
+        path.write_bytes(data[: len(data) // 2 * (number % 2)] or bytes([data[0] ^ 1]) + data[1:])
     assert log_of(make(remote, cache=section, **COMMON)) == expected
     damaged = [r.getMessage() for r in caplog.records if "damaged in the cache" in r.getMessage()]
-    assert len(damaged) == len(set(damaged)) == 7
+    assert len(damaged) == len(set(damaged)) == 11
 
 
 def test_a_store_that_is_away_for_some_requests_changes_nothing(
@@ -177,67 +239,3 @@ def test_s2_a_block_that_is_wrong_at_the_source_is_named_and_never_kept(
     with pytest.raises(DataError, match=r"wrong/000001\.tar: block 000002 at byte 0 does not"):
         log_of(make(folder, cache=cache(tmp_path), **COMMON))
     assert not list(tmp_path.glob("*/000002"))
-
-
-@pytest.mark.parametrize("group", [1, 5])
-@pytest.mark.parametrize("world", [1, 3])
-def test_what_is_planned_is_what_is_read(
-    local: Path, monkeypatch: pytest.MonkeyPatch, group: int, world: int
-) -> None:
-    """Block by block, in order, over two epochs."""
-    section = config.Order(lanes=2, group_blocks=group)
-    loader: Loader = make(local, rank=1 % world, world=world, batch=300, num_batches=44)
-    loader = type(loader)(
-        loader.arguments["data"].model_copy(update={"order": section}),
-        shards=(ShardSet.open(local),), micro_batch=300, position=loader.position, checked=True,
-        **{k: loader.arguments[k] for k in (
-            "vocabulary", "seed", "global_batch", "rank", "world_size", "num_batches"
-        )},
-    )  # fmt: skip
-    read: list[int] = []
-    real = ShardSet.read_block
-    monkeypatch.setattr(
-        ShardSet, "read_block", lambda self, n: (read.append(n), real(self, n))[1]
-    )  # fmt: skip
-    numbers = range(44)
-    parts = [(chunk[0], joined(loader._shares(chunk))) for chunk in loader._chunks(numbers)]
-    reader, mixture = loader.assembler.reader, loader.assembler.mixture
-    planned = [one.block for one in lookahead.planned(reader, mixture, parts)]
-    for _ in loader.batches(numbers):
-        pass
-    assert planned == read
-    assert len(read) >= 7
-
-
-class Asked(ShardSet):
-    """A shard set that notes which blocks it is asked for ahead."""
-
-    def __init__(self) -> None:
-        self.asked: list[int] = []
-
-    def fetch_ahead(self, number: int) -> None:
-        self.asked.append(number)
-        if number == 2:
-            raise DataError("not now")
-
-
-def test_no_more_blocks_are_fetched_ahead_than_the_limit() -> None:
-    reads = (lookahead.Read(number // 2, 0, number) for number in range(100))
-    noted = Asked()
-    ahead = lookahead.Lookahead((noted,), reads, 4, 3)
-    for reached, most in ((None, 4), (0, 6), (1, 8), (10, 26)):
-        if reached is not None:
-            ahead.reached(reached)
-        wait_for(lambda most=most: len(noted.asked) == most)
-        time.sleep(0.05)
-        assert sorted(noted.asked) == list(range(most))
-    ahead.close()
-    assert not any(thread.is_alive() for thread in ahead.threads)
-    assert len(noted.asked) == 26
-
-
-def wait_for(condition) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)

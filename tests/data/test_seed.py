@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mlmdist.config import pretrain as config
+from mlmdist.config import data as config
 from mlmdist.data.batch import lay_out
 from mlmdist.data.loader import assembler, orders_of
 from mlmdist.data.masks import mask_stream, rate_at

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlmdist.config import pretrain as config
-from mlmdist.data.batch_size import BatchSize
+from mlmdist.config import data as config
+from mlmdist.data.batch_size import CELL, BatchSize, growing
 from mlmdist.data.mixture import Cells, Mixture
 from mlmdist.data.order import CELL_ROWS, Order
 from mlmdist.data.sequence import Position, batch_cells, num_micro_batches, share
@@ -76,3 +76,21 @@ def test_o3_a_position_survives_json():
     assert Position.from_json(position.to_json()) == position
     with pytest.raises(DataError, match="cursors"):
         Position.from_json({"batch": 3})
+
+
+@given(stages, st.integers(1, 5000))
+def test_o3_batches_for_rows_are_the_fewest_that_hold_them(lengths, rows):
+    firsts = np.cumsum([0, *[length for length, _ in lengths[:-1]]]).tolist()
+    sizes = BatchSize(list(zip(firsts, [size for _, size in lengths], strict=True)))
+    number = sizes.batches_for(rows)
+    assert sizes.rows_before(number - 1) < rows <= sizes.rows_before(number)
+
+
+@given(st.integers(1, 500), st.integers(0, 500), st.integers(1, 300), st.integers(1, 12))
+def test_growing_batches_never_shrink_and_end_at_their_full_size(first, more, steps, sizes):
+    grown = growing(first, first + more, steps, sizes)
+    rows = [grown.rows(number) for number in range(steps + 2)]
+    assert rows == sorted(rows)
+    assert rows[0] == first
+    assert rows[steps] == rows[-1] == first + more
+    assert all(size % CELL == 0 for size in set(rows[:steps]) - {first} if size > CELL)

@@ -16,7 +16,7 @@ from data_prep.sealing import plan_shards, seal_shard
 from data_prep.tokenizer_training import train_tokenizer
 from mlmdist.blocks import Block, concatenate
 from mlmdist.errors import ConfigError
-from mlmdist.shards import Shard, ShardEntry
+from mlmdist.shard import Shard, ShardEntry
 from tests.data_prep.test_verify import documents
 
 BLANK = Document(950, "950", "", ("  ",))

@@ -22,7 +22,7 @@ from data_prep.report_sample import (
     window_html,
 )
 from data_prep.tokenizer_training import train_tokenizer
-from mlmdist.config.pretrain import Mask
+from mlmdist.config.data import Mask
 from mlmdist.data.preview import preview
 from mlmdist.errors import DataError
 from mlmdist.files import write_json

@@ -30,7 +30,8 @@ from mlmdist.blocks import (
 from mlmdist.errors import DataError
 from mlmdist.files import write_json
 from mlmdist.manifest import manifest_checksum
-from mlmdist.shards import ShardEntry, ShardSet, table_line, write_shard
+from mlmdist.shard import ShardEntry, write_shard
+from mlmdist.shards import ShardSet, table_line
 
 WORDS = [
     "the",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import sentencepiece
 
-from mlmdist.config.pretrain import Model
+from mlmdist.config.model import Model
 from mlmdist.model.bert import Bert
 from mlmdist.tokenizer import SentencePieceTokenizer, Tokenizer, normalize, save_tokenizer
 

@@ -10,7 +10,10 @@ import torch
 from transformers import pipeline
 
 from mlmdist.cli import main
-from mlmdist.config.pretrain import Data, Model, Pretrain, Train
+from mlmdist.config.data import Data
+from mlmdist.config.model import Model
+from mlmdist.config.pretrain import Pretrain
+from mlmdist.config.train import Train
 from mlmdist.dist import Place
 from mlmdist.model.bert import Bert
 from mlmdist.scoring.model import open_model

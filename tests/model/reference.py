@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from transformers import BertConfig, BertForPreTraining
 
-from mlmdist.config.pretrain import Model
+from mlmdist.config.model import Model
 from mlmdist.model.bert import Bert
 from mlmdist.model.huggingface import from_huggingface
 from mlmdist.model.stream import IGNORED, Stream

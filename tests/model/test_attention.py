@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mlmdist.config.pretrain import Model
+from mlmdist.config.model import Model
 from mlmdist.model import attention
 from mlmdist.model.attention import suits_lengths
 from mlmdist.model.bert import Bert

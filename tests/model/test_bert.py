@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from mlmdist.config.pretrain import Model
+from mlmdist.config.model import Model
 from mlmdist.model.bert import Bert
 from mlmdist.model.huggingface import from_huggingface
 from mlmdist.model.loss import loss_sums

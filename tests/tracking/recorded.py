@@ -12,7 +12,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run, ViewType
 
-from mlmdist.config.pretrain import Tracking
+from mlmdist.config.job import Tracking
 from mlmdist.tracking.metrics import Sink
 
 LOSS = "train/mlm_loss"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from mlmdist.config.pretrain import Tracking
+from mlmdist.config.job import Tracking
 from mlmdist.errors import DataError
 from mlmdist.tracking import delivery as delivery_module
 from mlmdist.tracking import state

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mlmdist.config.pretrain import Tracking
+from mlmdist.config.job import Tracking
 from mlmdist.tracking.metrics import NoSink, Sink, flatten
 
 

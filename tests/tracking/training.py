@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from mlmdist import logs
-from mlmdist.config.pretrain import Tracking
+from mlmdist.config.job import Tracking
 from mlmdist.tracking.metrics import Sink
 
 if __name__ == "__main__":

@@ -17,14 +17,20 @@ NUM_PIECES = 700
 
 
 def write_corpus(folder: Path) -> None:
-    """`folder`/tokenizer, `folder`/train (600 windows) and `folder`/held_out (50 windows)."""
+    """`folder`/tokenizer and three shard sets.
+
+    train (600 windows) and held_out (50 windows) for rows of 32, long (80 windows) for rows of 64.
+    """
     tokenizer = train("unigram")
     (folder / "tokenizer").mkdir(parents=True)
     save(tokenizer, folder / "tokenizer")
-    for name, num_windows, seed in (("train", 600, 1), ("held_out", 50, 2)):
-        block = random_block(num_windows, seed, capacity=29, most_sentences=5)
+    for name, num_windows, seed, capacity in (
+        ("train", 600, 1, 29), ("held_out", 50, 2, 29), ("long", 80, 3, 61),
+    ):  # fmt: skip
+        block = random_block(num_windows, seed, capacity=capacity, most_sentences=5)
         tokens = np.where(block.tokens >= 5, 5 + block.tokens % (NUM_PIECES - 5), block.tokens)
-        write_set(folder / name, replace(block, tokens=tokens.astype(np.uint16)), capacity=29)
+        whole = replace(block, tokens=tokens.astype(np.uint16))
+        write_set(folder / name, whole, capacity=capacity)
         path = folder / name / "manifest.json"
         facts = {"tokenizer_hash": tokenizer.hash, "vocab_size": NUM_PIECES}
         write_json(path, json.loads(path.read_bytes()) | facts)
@@ -56,7 +62,7 @@ def recipe(corpus: Path, run: Path, **sections: Any) -> Pretrain:
         "tracking": {"enabled": False},
     }
     for name, section in sections.items():
-        values[name] = values.get(name, {}) | section
+        values[name] = section if name == "phases" else values.get(name, {}) | section
     return Pretrain.model_validate(values)
 
 

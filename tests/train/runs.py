@@ -1,5 +1,6 @@
 """Runs of eight steps, and when two of them have come to the same state."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 from mlmdist.train import partitions
 from tests.train.corpus import recipe, write_recipe
 
+TIMED = ("time", "train/tokens_per_second", "speed/")
 LAST = "step-00000008"
 
 
@@ -15,6 +17,15 @@ def job_of(folder: Path, corpus: Path, **sections: Any) -> Path:
     """A recipe in a folder of its own."""
     folder.mkdir()
     return write_recipe(recipe(corpus, folder / "run", **sections))
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    """What a run folder holds of figures, without those that depend on the clock."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [
+        {name: value for name, value in line.items() if not name.startswith(TIMED)}
+        for line in lines
+    ]
 
 
 def assert_same_state(one: Path, other: Path) -> None:

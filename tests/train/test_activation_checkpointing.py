@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlmdist.config.pretrain import Model
+from mlmdist.config.model import Model
 from mlmdist.dist import Place
 from mlmdist.model import bert
 from mlmdist.model.bert import Bert

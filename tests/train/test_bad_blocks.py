@@ -34,7 +34,9 @@ def broken(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_t1_rows_of_a_bad_block_are_left_out_also_after_a_kill(
     broken: Path, tmp_path: Path
 ) -> None:
-    data: dict[str, Any] = several(broken, (1, 1), bad_blocks="skip", pair="none")
+    data: dict[str, Any] = several(
+        broken, (1, 1), bad_blocks="skip", bad_blocks_share=1, pair="none"
+    )
     sections = {"data": data, "every": {"evaluate": 8, "log": 4}}
     straight = job_of(tmp_path / "straight", broken, **sections)
     one = run(1, straight)

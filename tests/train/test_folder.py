@@ -17,7 +17,6 @@ def test_a_run_folder_that_cannot_be_is_named_with_the_systems_reason(
     run = tmp_path / place
     config = recipe(tmp_path, run)
     folder.check_config(config)
-    assert not folder.is_done(config)
     with pytest.raises(ConfigError, match=rf"run={run}: .*(exists|directory)") as refusal:
         folder.claim(run)
     assert "\n" not in str(refusal.value)

@@ -11,7 +11,8 @@ from safetensors.torch import load_file, save_file
 
 from launch import pretrain
 from mlmdist.config.loading import load
-from mlmdist.config.pretrain import Model, Pretrain
+from mlmdist.config.model import Model
+from mlmdist.config.pretrain import Pretrain
 from mlmdist.dist import Place
 from mlmdist.errors import BAD_CONFIG, DONE, ConfigError, DataError
 from mlmdist.export.tokenizer_json import tokenizer_json

@@ -9,7 +9,8 @@ import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, BertModel
 
-from mlmdist.config.pretrain import Model, Pretrain
+from mlmdist.config.model import Model
+from mlmdist.config.pretrain import Pretrain
 from mlmdist.errors import DataError
 from mlmdist.export.tokenizer_json import tokenizer_json
 from mlmdist.model.bert import Bert

@@ -1,6 +1,5 @@
 """A run on several corpora: planned, trained, measured and resumed by name (laws T1, T2, E1)."""
 
-import json
 import os
 import signal
 from pathlib import Path
@@ -10,10 +9,11 @@ import pytest
 
 from mlmdist.errors import BAD_CONFIG, DONE
 from mlmdist.train import identity, plan
+from mlmdist.train.phases import open_phases
 from mlmdist.train.sources import open_sources
 from tests.train.corpus import recipe
 from tests.train.jobs import before_step, exit_codes, run
-from tests.train.runs import job_of
+from tests.train.runs import job_of, metrics
 
 
 def several(corpus: Path, weights: tuple[float, float] = (3, 1), **data: Any) -> dict[str, Any]:
@@ -29,10 +29,11 @@ def several(corpus: Path, weights: tuple[float, float] = (3, 1), **data: Any) ->
 
 def test_the_plan_counts_epochs_for_each_corpus(corpus: Path, tmp_path: Path) -> None:
     config = recipe(corpus, tmp_path / "run", data=several(corpus))
-    planned = plan.make_plan(config, open_sources(config), world_size=2)
+    phases = open_phases(config)
+    planned = plan.make_plan(phases[0], world_size=2)
     assert [one.share for one in planned.corpora] == [0.75, 0.25]
     assert planned.corpora[1].epochs == pytest.approx(8 * 12 * 0.25 / 50)
-    assert "books: 25.00%, 50 windows, 0.48 epochs" in plan.text(planned, config)
+    assert "books: 25.00%, 50 windows, 0.48 epochs" in plan.text(phases, config, 2)
 
 
 def test_levels_are_those_of_the_mixture_on_each_held_out_set(corpus: Path, tmp_path: Path) -> None:
@@ -94,12 +95,3 @@ def test_t1_a_killed_run_on_two_corpora_goes_on_and_reports_each(
     refused = run(1, changed)
     assert exit_codes(refused) == [BAD_CONFIG]
     assert "data.train is 'wiki 2048/4096, books 2048/4096' here" in refused.output()
-
-
-def metrics(folder: Path) -> list[dict[str, Any]]:
-    """What was logged, without clocks."""
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [
-        {k: v for k, v in line.items() if k not in ("time", "train/tokens_per_second")}
-        for line in lines
-    ]

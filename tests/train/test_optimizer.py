@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mlmdist.config.pretrain import Optimizer
+from mlmdist.config.train import Optimizer
 from mlmdist.dist import Place
 from mlmdist.model.bert import Bert
 from mlmdist.train import partitions

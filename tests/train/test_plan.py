@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from mlmdist.config.loading import load
-from mlmdist.config.pretrain import Model, Pretrain
+from mlmdist.config.model import Model
+from mlmdist.config.pretrain import Pretrain
 from mlmdist.model.bert import Bert
 from mlmdist.train import costs, plan
+from mlmdist.train.phases import open_phases
 from mlmdist.train.schedule import learning_rate
 from mlmdist.train.sources import open_sources
 from tests.train.corpus import NUM_PIECES, recipe, write_recipe
@@ -21,7 +23,8 @@ RECIPES = sorted(Path("configs/pretrain").glob("*.yaml"))
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_every_recipe_is_a_config(path: Path) -> None:
-    assert load(Pretrain, path, []).train.steps > 0
+    config = load(Pretrain, path, [])
+    assert len(config.train.given) == 1 or len(config.phases) > 1
 
 
 PUBLISHED = {
@@ -54,10 +57,12 @@ def test_bert_base_has_110_million_parameters() -> None:
 
 def test_the_plan_of_a_batch_that_ranks_do_not_divide(corpus: Path, tmp_path: Path) -> None:
     config = recipe(corpus, tmp_path / "run", train={"global_batch": 13, "micro_batch": 2})
-    planned = plan.make_plan(config, open_sources(config), world_size=3)
+    phases = open_phases(config)
+    planned = plan.make_plan(phases[0], world_size=3)
     assert (planned.rows_per_rank, planned.accumulation) == (5, 3)
-    assert planned.num_evaluations == 1
-    assert planned.num_checkpoints == 2
+    text = plan.text(phases, config, 3)
+    assert "evaluations   1\n" in text
+    assert "checkpoints   2 of" in text
     assert planned.epochs == pytest.approx(8 * 13 / 600)
 
 

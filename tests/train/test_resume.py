@@ -15,7 +15,7 @@ from mlmdist.train import checkpoint, partitions
 from mlmdist.train.checkpoint import load_weights
 from tests.data.corpus import random_block, write_set
 from tests.train.jobs import before_step, exit_codes, run, start
-from tests.train.runs import LAST, assert_same, assert_same_state, job_of
+from tests.train.runs import LAST, assert_same, assert_same_state, job_of, metrics
 
 KILLED = -signal.SIGKILL
 
@@ -42,15 +42,6 @@ def die_while_publishing(_rank: int) -> None:
         publish(run, temporary, final, record)
 
     checkpoint._publish = dying  # pyright: ignore[reportPrivateUsage]
-
-
-def metrics(folder: Path) -> list[dict[str, Any]]:
-    """What was logged, without clocks."""
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [
-        {k: v for k, v in line.items() if k not in ("time", "train/tokens_per_second")}
-        for line in lines
-    ]
 
 
 def test_t1_a_killed_run_goes_on_to_the_bit(corpus: Path, straight: Path, tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from mlmdist.config.loading import build
-from mlmdist.config.pretrain import Optimizer, Pretrain, Schedule
+from mlmdist.config.pretrain import Pretrain
+from mlmdist.config.train import Optimizer, Schedule
 from mlmdist.errors import ConfigError
 from mlmdist.train.schedule import learning_rate
 

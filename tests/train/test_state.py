@@ -7,31 +7,19 @@ import math
 import pytest
 import torch
 
+from mlmdist.config.model import Model
+from mlmdist.dist import Place
 from mlmdist.errors import NoProgress
 from mlmdist.train.engine import StepResult
 from mlmdist.train.meter import Meter, leak, losses
-from mlmdist.train.plan import Plan
 from mlmdist.train.state import MAX_SKIPPED_IN_A_ROW, Counts, TrainState
 
 COUNTS = Counts(num_labels=10, num_pairs=4, num_tokens=100)
-PLAN = Plan(
-    world_size=1,
-    num_steps=10,
-    num_warmup_steps=1,
-    rows_per_rank=4,
-    accumulation=1,
-    corpora=(),
-    num_windows=100,
-    epochs=0.4,
-    tokens_per_step=100.0,
-    padding_share=0.0,
-    num_parameters=10,
-    flops_per_step=1e6,
-    memory_bytes=1,
-    checkpoint_bytes=1,
-    num_evaluations=0,
-    num_checkpoints=1,
-)
+MODEL = Model(num_layers=2, width=32, num_heads=2)
+
+
+def meter_of(rank: int = 0, guess: float = math.inf) -> Meter:
+    return Meter(MODEL, 100, Place(rank=rank, world_size=2), pair="nsp", guess=guess)
 
 
 def test_a_skipped_batch_is_counted_and_the_batch_number_advances() -> None:
@@ -86,7 +74,7 @@ def step(value: float, *, skipped: bool = False) -> StepResult:
 
 
 def test_t1_a_meter_goes_on_from_its_saved_sums() -> None:
-    whole, first, second = (Meter(PLAN, "nsp") for _ in range(3))
+    whole, first, second = (meter_of() for _ in range(3))
     for meter, values in ((whole, (1.1, 2.3, 3.7)), (first, (1.1, 2.3))):
         for value in values:
             meter.add(step(value), COUNTS)
@@ -99,14 +87,14 @@ def test_t1_saved_sums_are_shared_out_among_another_number_of_ranks() -> None:
     saved = [[float(rank)] * 6 for rank in range(4)]
     restored = []
     for rank in range(3):
-        meter = Meter(PLAN, "nsp")
+        meter = meter_of()
         meter.restore(saved, rank, 3)
         restored.append(meter.own()[0])
     assert sum(restored) == 6.0
 
 
 def test_a_skipped_step_does_not_spoil_the_figures() -> None:
-    meter = Meter(PLAN, "nsp")
+    meter = meter_of()
     meter.add(step(20.0), COUNTS)
     meter.add(step(math.nan, skipped=True), COUNTS)
     figures = meter.read(1e-3, 200)
@@ -140,8 +128,8 @@ def test_p4_labels_known_without_words_are_a_leak(totals: list[float], is_leak: 
 
 
 def test_p4_a_leak_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    for guess, told in ((6.8, 1), (math.inf, 0)):  # rank 0, and another
-        meter = Meter(PLAN, "nsp", guess)
+    for rank, told in ((0, 1), (1, 0)):
+        meter = meter_of(rank, 6.8)
         for _ in range(3):
             result = StepResult(torch.tensor(sums(6.9, 0.95), dtype=torch.float64), 1.0, False)
             meter.add(result, COUNTS)
