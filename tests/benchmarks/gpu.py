@@ -112,7 +112,8 @@ def measure(
             board.say(f"{case}: no time for {name}")
             return
         taken, peak = step_of(changed, weights, here, batch, **choices)
-        board.note(f"{case}_{name}_speed", ours / taken, f"{peak / max(1, memory):.0%} of memory")
+        remark = f"{peak / memory:.0%} of its memory" if memory else ""
+        board.note(f"{case}_{name}_speed", ours / taken, remark)
 
 
 def choices_of(work: Work) -> dict[str, tuple[Work, dict[str, Any]]]:

@@ -57,8 +57,8 @@ def forget_dropout() -> None:
 @pytest.mark.parametrize(
     ("precision", "stages"),
     [
-        ("fp32", (3,)),
-        pytest.param("fp32", (0, 1, 2), marks=pytest.mark.slow),
+        ("fp32", (1,)),
+        pytest.param("fp32", (0, 2, 3), marks=pytest.mark.slow),
         pytest.param("bf16", STAGES, marks=pytest.mark.slow),
     ],
 )
@@ -77,7 +77,7 @@ def peak_bytes(here: Place, *, recomputes: bool) -> int:
     """How far memory rises in a forward and backward pass, after one that does not count."""
     model = Bert(DEEP, rows.VOCAB_SIZE)
     model.recomputes = recomputes
-    stream = to_stream(ROWS)
+    stream, peak = to_stream(ROWS), 0
     for _ in range(2):
         ctypes.CDLL(None).malloc_trim(0)  # else what was freed would be taken again unseen
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
