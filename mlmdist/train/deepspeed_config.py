@@ -10,13 +10,13 @@ BUCKET_ELEMENTS = 50_000_000  # the largest tensor of BERT-large, its embedding,
 
 
 def deepspeed_config(
-    config: Pretrain, accumulation: int, *, has_gpu: bool = False
+    config: Pretrain, accumulation: int, *, num_parameters: int, has_gpu: bool = False
 ) -> dict[str, Any]:
-    """The configuration. Clipping is written even when it is 0: its own default is 1.0.
+    """The configuration for a model of so many parameters. Clipping is written even when it is 0: its own default is 1.0.
 
     The loss scale is constant for DeepSpeed, and set anew before each step (loss_scale.py).
     """
-    train = config.train
+    train, bucket = config.train, min(num_parameters, BUCKET_ELEMENTS)
     return {
         "train_micro_batch_size_per_gpu": train.micro_batch,
         "gradient_accumulation_steps": accumulation,
@@ -27,8 +27,8 @@ def deepspeed_config(
         "fp16": {"enabled": train.precision == "fp16", "loss_scale": loss_scale.FIRST},
         "zero_optimization": {
             "stage": train.zero_stage,
-            "reduce_bucket_size": BUCKET_ELEMENTS,
-            "allgather_bucket_size": BUCKET_ELEMENTS,
+            "reduce_bucket_size": bucket,
+            "allgather_bucket_size": bucket,
             "use_multi_rank_bucket_allreduce": has_gpu,  # on the CPU: to the owner alone (gloo.py)
             **_offload(train, has_gpu=has_gpu),
         },

@@ -233,7 +233,8 @@ def _initialize(config: Pretrain, model: Bert, accumulation: int) -> Any:
     )
     is_rounded = config.train.precision != "fp32"
     exact = [one.detach().clone() for one in model.parameters()] if is_rounded else []
-    settings = deepspeed_config(config, accumulation, has_gpu=_has_gpu())
+    size = sum(parameter.numel() for parameter in model.parameters())
+    settings = deepspeed_config(config, accumulation, num_parameters=size, has_gpu=_has_gpu())
     engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings)
     if is_rounded:
         _restore_masters(engine, dict(zip(model.parameters(), exact, strict=True)), stage)

@@ -172,7 +172,7 @@ def test_l1_a_lost_world_factor_is_found() -> None:
 
 def test_l1_clipping_is_written_even_when_it_is_off() -> None:
     settings = config(Case(1, "bf16", 1))
-    assert deepspeed_config(settings, 1)["gradient_clipping"] == 0.0
+    assert deepspeed_config(settings, 1, num_parameters=100)["gradient_clipping"] == 0.0
 
 
 def test_l1_a_micro_batch_without_labels_is_no_nan() -> None:

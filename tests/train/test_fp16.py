@@ -157,7 +157,7 @@ def test_t1_the_scale_is_in_the_checkpoint(stages: tuple[int, ...], tmp_path: Pa
 
 def test_the_first_scale_is_what_deepspeed_is_told() -> None:
     assert LossScale().scale == FIRST
-    settings = deepspeed_config(config(Case(1, "fp16", 1)), 1)
+    settings = deepspeed_config(config(Case(1, "fp16", 1)), 1, num_parameters=100)
     assert settings["fp16"] == {"enabled": True, "loss_scale": FIRST}  # not 0, its own rule
     assert settings["bf16"] == {"enabled": False}
 
