@@ -118,8 +118,8 @@ class SentencePieceTokenizer(Tokenizer):
         proto: Any = sentencepiece_model_pb2  # its classes are made at run time
         return proto.ModelProto.FromString(self.processor.serialized_model_proto())
 
-    def _in_words(self, text: str) -> bool:
-        return self._splits_at_spaces and len(text) <= MAX_MEAN_WORD * (text.count(" ") + 1)
+    def _in_words(self, text: str, spaces: int) -> bool:
+        return self._splits_at_spaces and len(text) <= MAX_MEAN_WORD * (spaces + 1)
 
     @cached_property
     def _splits_at_spaces(self) -> bool:

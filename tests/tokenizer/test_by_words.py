@@ -103,6 +103,15 @@ def test_unknown_words_that_sentencepiece_joins_across_spaces() -> None:
     tokenizer = sentence_piece({"▁x": -1.0, "x": -2.0})
     encoded = assert_whole(tokenizer, ["é é x é", "x", "é"])
     assert encoded.tokens.tolist().count(UNK_ID) == 3
+    assert_whole(tokenizer, ["xé", "é"])
+
+
+def test_an_unknown_character_weighs_ten_nats_more_than_the_worst_piece() -> None:
+    """x + [UNK] + yy is at -32, xéy + y at -27; without the ten nats the first would be at -22."""
+    pieces = {"▁": -0.5, "x": -1.0, "xéy": -14.0, "y": -13.0, "yy": -1.0, "z": -20.0}
+    tokenizer = sentence_piece(pieces)
+    encoded = assert_whole(tokenizer, ["xéyy"])
+    assert UNK_ID not in encoded.tokens
 
 
 def test_pieces_that_hold_spaces_are_followed() -> None:
