@@ -215,6 +215,15 @@ def test_a_text_too_long_to_be_encoded_at_once(kind: str, monkeypatch: pytest.Mo
     assert (np.diff(encoded.char_end) >= 0).all()
 
 
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_a_cut_inside_a_word_leaves_no_trace(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tokens near the cut are made again, with what stands behind it."""
+    tokenizer = train(kind)
+    for length in (2000, 2001, 2003):
+        monkeypatch.setattr(base, "LONGEST_CHARS", length)
+        assert_whole(tokenizer, ["balokimuren" * 600])
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
 def test_100_megabytes_without_a_space(kind: str) -> None:
