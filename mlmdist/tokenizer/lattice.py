@@ -96,7 +96,8 @@ def best_ways(
     while first < len(words) or not made:
         longest = int(lengths[order[first : first + 1]].max(initial=1))
         chosen = order[first : first + 1 + PLACES_AT_ONCE // longest]
-        batch = _Batch(trie, scores, unknown, [words[number] for number in chosen.tolist()])
+        numbers: list[int] = chosen.tolist()
+        batch = _Batch(trie, scores, unknown, [words[number] for number in numbers])
         made.append(batch.ways())
         first += len(chosen)
     return _in_order(order, made)

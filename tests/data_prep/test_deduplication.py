@@ -13,6 +13,7 @@ from data_prep.deduplication import remove_duplicates
 from data_prep.documents import Document, read_documents, to_line
 from data_prep.removal import FOUND, LAST_ID
 from data_prep.stages import Work, open_stage, stamp
+from mlmdist.files import write_bytes
 from tests.data_prep.corpus import documents
 from tests.data_prep.inline import Inline
 from tests.data_prep.test_removal import recipe, twin
@@ -49,7 +50,7 @@ def begin(folder: Path) -> tuple[Work, list[dict[str, Any]]]:
     for first in range(0, 60, A_PART):
         chosen = corpus()[first : first + A_PART]
         name = f"read-{len(parts):06d}.jsonl"
-        (work.scratch / name).write_bytes(b"".join(map(to_line, chosen)))
+        write_bytes(work.scratch / name, b"".join(map(to_line, chosen)))
         chars = sum(each.num_characters for each in chosen)
         parts.append({"name": name, "documents": A_PART, "chars": chars})
     return work, parts
@@ -59,7 +60,7 @@ def remaining(folder: Path, cluster: Inline) -> tuple[list[int], Work]:
     """The ids of the documents that stay, and the work."""
     work, parts = begin(folder)
     remove_duplicates(cluster, recipe(), parts, [], work)
-    files = sorted(Path(work.result).glob("*.jsonl"))
+    files = sorted((folder / "documents.work").glob("*.jsonl"))
     return [each.id for path in files for each in read_documents(path)], work
 
 
@@ -81,10 +82,10 @@ def test_ranges_change_nothing_and_hold_their_own_ids(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(deduplication, "DOCUMENTS_A_RANGE", a_range)
-    kept, work = remaining(tmp_path, Inline(recipe().ray))
+    kept, _ = remaining(tmp_path, Inline(recipe().ray))
     assert kept == expected
     firsts = [corpus()[start * A_PART].id for start in starts]
-    tables = sorted(Path(work.scratch).glob("gather-*.rows"))
+    tables = sorted((tmp_path / "documents.scratch").glob("gather-*.rows"))
     assert len(tables) == len(starts)
     found = 0
     for table, first, following in zip(tables, firsts, [*firsts[1:], LAST_ID], strict=True):
@@ -98,9 +99,9 @@ def test_buckets_change_nothing(
     expected: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deduplication, "DOCUMENTS_A_BUCKET", 7)
-    kept, work = remaining(tmp_path, Inline(recipe().ray))
+    kept, _ = remaining(tmp_path, Inline(recipe().ray))
     assert kept == expected
-    tables = sorted(Path(work.scratch).glob("compare-*.rows"))
+    tables = sorted((tmp_path / "documents.scratch").glob("compare-*.rows"))
     assert len(tables) == 1 + 60 // 7
     assert sum(table.stat().st_size > 0 for table in tables) > 1
 

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import secrets
+import socket
 import subprocess
 import sys
 import tempfile
@@ -60,9 +61,22 @@ class Head:
     def wait(self) -> None:
         """Until it answers."""
         end = time.monotonic() + 120
-        while self.run(RAY, "status", "--address", f"127.0.0.1:{self.port}").returncode:
+        while (
+            self.run(RAY, "status", "--address", f"127.0.0.1:{self.port}").returncode
+            or not self._takes_jobs()
+        ):
             assert time.monotonic() < end, "the cluster does not answer"
             assert self.process.poll() is None, "the cluster has ended"
+
+    def _takes_jobs(self) -> bool:
+        """Whether the dashboard, which comes after the cluster, listens; true if there is none."""
+        if not HAS_JOBS:
+            return True
+        try:
+            socket.create_connection(("127.0.0.1", self.dashboard_port), 5).close()
+        except OSError:
+            return False
+        return True
 
 
 @pytest.fixture(scope="module")
