@@ -123,7 +123,7 @@ def test_s1_a_submitted_job_gives_the_same_bytes(
     command = f"cd {ROOT} && {sys.executable} -m data_prep shards --config {recipe} {output}"
     result = head.run(
         RAY, "job", "submit", "--address", f"http://127.0.0.1:{head.dashboard_port}",
-        "--", "bash", "-c", f"'{command}'",
+        "--", "bash", "-c", command,
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
     assert "joined the Ray cluster" in result.stdout
