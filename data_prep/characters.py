@@ -32,6 +32,8 @@ _NUM_CODES = 0x110000
 FIRST_UNCASED = 0x20000
 """Nothing from this code point on has case, is a space or a digit."""
 
+_ASSIGNED = (0, 0x40000), (0xE0000, 0xE1000)  # everything else is private or no character
+
 _MARKS = {
     CLOSER: CLOSING_MARKS,
     OPENER: "([",
@@ -110,6 +112,7 @@ def code_points(text: str) -> np.ndarray:
 def character_kinds() -> UInt16[np.ndarray, "codes"]:
     """For each code point its bits: SPACE, LOWER, ... of this module."""
     kinds = np.zeros(_NUM_CODES, np.uint16)
+    characters = list(map(chr, range(FIRST_UNCASED)))
     for bit, holds in (
         (SPACE, str.isspace),
         (LOWER, str.islower),
@@ -117,7 +120,8 @@ def character_kinds() -> UInt16[np.ndarray, "codes"]:
         (DIGIT, str.isdigit),
         (ALPHANUMERIC, str.isalnum),
     ):
-        kinds[[code for code in range(FIRST_UNCASED) if holds(chr(code))]] |= bit
+        has = np.fromiter(map(holds, characters), np.bool_, FIRST_UNCASED)
+        kinds[:FIRST_UNCASED][has] |= bit
     for bit, marks in _MARKS.items():
         kinds[[ord(mark) for mark in marks]] |= bit
     categories = character_categories()
@@ -135,5 +139,8 @@ def character_kinds() -> UInt16[np.ndarray, "codes"]:
 @cache
 def character_categories() -> UInt8[np.ndarray, "codes"]:
     """For each code point the first letter of its general category: L, M, N, P, S, Z or C."""
-    letters = "".join([unicodedata.category(char)[0] for char in map(chr, range(_NUM_CODES))])
-    return np.frombuffer(letters.encode("ascii"), np.uint8)
+    made = np.full(_NUM_CODES, ord("C"), np.uint8)
+    for first, last in _ASSIGNED:
+        names = map(unicodedata.category, map(chr, range(first, last)))
+        made[first:last] = np.frombuffer("".join(names).encode("ascii"), np.uint8)[::2]
+    return made

@@ -72,7 +72,7 @@ class Encoder:
     def tokens(self, documents: Sequence[Document]) -> Tokens:
         """The tokens of the documents, in order; what is held beside them is bounded."""
         counts = np.zeros(len(documents) + 1, dtype=np.int64)  # tokens, by place + 1
-        parts: list[tuple[np.ndarray, ...]] = []
+        found: tuple[list[np.ndarray], ...] = ([], [], [])  # tokens, sentence starts, word starts
         tagged: list[np.ndarray] = []
         before, disagreements = 0, 0
         for run in _runs(_paragraphs(documents, self.tokenizer)):
@@ -82,13 +82,15 @@ class Encoder:
             words, disagreed = word_starts(texts, encoded, self.tokenizer, self.words)
             tags = tags_of(texts, encoded, words, self.tags)
             sentences = find_sentence_starts(texts, encoded, whole)
-            parts.append((encoded.tokens.astype(self.dtype), sentences + before, words))
+            part = encoded.tokens.astype(self.dtype), sentences + before, words
+            for column, array in zip(found, part, strict=True):
+                column.append(array)
             tagged += [] if tags is None else [tags]
             places = [paragraph.document + 1 for paragraph in run]
             np.add.at(counts, places, np.diff(encoded.ptr))
             before += len(encoded.tokens)
             disagreements += disagreed
-        tokens, sentences, words = (np.concatenate(part) for part in zip(*parts, strict=True))
+        tokens, sentences, words = map(_joined, found)
         return Tokens(
             ids=np.array([document.id for document in documents], dtype=np.uint64),
             characters=np.array([document.num_characters for document in documents]),
@@ -133,6 +135,13 @@ class Encoder:
         last = rows.stop[(placed.flags & LAST_OF_DOCUMENT) > 0]
         behind = text.bounds[1:][np.diff(text.bounds) > 0] - last
         return block, int(placed.gap.sum() + behind.sum())
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    """The arrays end to end; the list is empty afterwards, so that a long text is there once."""
+    joined = np.concatenate(parts)
+    parts.clear()
+    return joined
 
 
 def find_sentence_starts(

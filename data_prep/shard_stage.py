@@ -69,8 +69,12 @@ class Encoded:
     dropped: dict[str, Counter[str]] = field(default_factory=dict)
     """Documents and characters by reason."""
 
+    disagreements: int = 0
+    """Word boundaries of the segmenter inside tokens, which stay whole."""
+
     def add(self, report: dict[str, Any]) -> None:
         """Add one part's report."""
+        self.disagreements += report["disagreements"]
         for side, counts in report["sides"].items():
             self.sides.setdefault(side, Counter()).update(counts)
         for unit, counts in report["dropped"].items():
@@ -127,6 +131,8 @@ def make_shards(config: Prep, cluster: Cluster, *, overwrite: bool) -> None:
     encoded = Encoded()
     for part in parts:
         encoded.add(read_report(part))
+    if encoded.disagreements:
+        log.info("words: %d of the segmenter end inside a token", encoded.disagreements)
     for length in config.windows.lengths:
         for side in SIDES if config.held_out.share else SIDES[:1]:
             described = {

@@ -9,7 +9,7 @@ whole band with probability 1 - (1 - J**6)**20: .27 at J = .5, .93 at .7, .98 at
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 
 import numpy as np
@@ -41,6 +41,9 @@ ROW = np.dtype(
 )
 """One band of a document; rows of one key are compared. 153 bytes, 20 rows a document."""
 
+BATCH_CHARACTERS = 1 << 20
+"""Characters of a document, or a little more, whose words are hashed at once."""
+
 _SEPARATOR, _LETTER, _WORD, _SEVERAL = 0, 1, 2, 3
 _SEVERAL_CHARACTERS = re.compile("[ßŉǰΐΰևẖ-ẚẞ\u1f50-\u1fff\ufb00-\ufb17İ]")
 _BLOCK = 1 << 16
@@ -58,24 +61,66 @@ def signature_rows(documents: Iterable[Document], side: int, *, near: bool = Tru
 
 
 def _rows(document: Document, side: int, near: bool) -> np.ndarray:
-    text = "\n".join(document.paragraphs)
-    content = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    content = _content(document.paragraphs)
     rows = np.zeros(NUM_BANDS if near else 1, ROW)
     rows["document_id"], rows["side"], rows["content"] = document.id, side, np.void(content)
     number = np.frombuffer(content, "<u8")[:1]
     if not near:
         rows["key"] = mix_array(number)
         return rows
-    shingles = shingle_hashes(text)
-    signature = minima(shingles if shingles.size else number)
-    rows["key"] = band_keys(signature)
-    rows["sketch"] = (signature & 0xFF).astype(np.uint8)
+    found = signature(document.paragraphs)
+    found = minima(number) if found is None else found
+    rows["key"] = band_keys(found)
+    rows["sketch"] = (found & 0xFF).astype(np.uint8)
     return rows
+
+
+def _content(paragraphs: Sequence[str]) -> bytes:
+    """A hash of a document's text: its paragraphs, a line each."""
+    digest = hashlib.blake2b(digest_size=16)
+    for number, paragraph in enumerate(paragraphs):
+        digest.update(b"\n" if number else b"")
+        digest.update(paragraph.encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+def signature(paragraphs: Sequence[str]) -> UInt32[np.ndarray, "hashes"] | None:
+    """The minima over the shingles of a document; None if it has no word.
+
+    Memory holds what is known of BATCH_CHARACTERS of it, or of one paragraph, at once.
+    """
+    found: list[np.ndarray] = []
+    words = np.empty(0, np.uint64)
+    for batch in _batches(paragraphs):
+        words = np.concatenate([words, word_hashes("\n".join(batch))])
+        if words.size >= SHINGLE_WORDS:
+            found = [np.minimum.reduce([*found, minima(_shingles(words))])]
+            words = words[-(SHINGLE_WORDS - 1) :]
+    if not found and words.size:
+        found = [minima(_shingles(words))]
+    return found[0] if found else None
+
+
+def _batches(paragraphs: Sequence[str]) -> Iterator[list[str]]:
+    """The paragraphs in runs of BATCH_CHARACTERS or a little more."""
+    batch: list[str] = []
+    size = 0
+    for paragraph in paragraphs:
+        batch.append(paragraph)
+        size += len(paragraph)
+        if size >= BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def shingle_hashes(text: str) -> UInt64[np.ndarray, "shingles"]:
     """A hash of each run of five words; of all words together where there are fewer."""
-    words = word_hashes(text)
+    return _shingles(word_hashes(text))
+
+
+def _shingles(words: UInt64[np.ndarray, "words"]) -> UInt64[np.ndarray, "shingles"]:
     length = min(SHINGLE_WORDS, words.size)
     if not length:
         return words

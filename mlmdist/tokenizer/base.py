@@ -88,8 +88,8 @@ class Tokenizer(ABC):
         """The tokens of a text, or of a stretch of one that goes on without a space."""
 
     @abstractmethod
-    def _in_words(self, text: str) -> bool:
-        """Whether remembered words may be of use for the text."""
+    def _in_words(self, text: str, spaces: int) -> bool:
+        """Whether remembered words may be of use for the text, which has so many spaces."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, without special tokens; texts are normalised first."""
@@ -117,17 +117,19 @@ class Tokenizer(ABC):
         self, texts: list[str]
     ) -> tuple[Int32[np.ndarray, "total"], Int32[np.ndarray, "total"], Int64[np.ndarray, "texts"]]:
         """Tokens, characters a token, and tokens a text."""
+        spaces = [text.count(" ") for text in texts]
         whole = {
             number: self._encode_whole(text)
             for number, text in enumerate(texts)
-            if len(text) > LONGEST_CHARS or not self._in_words(text)
+            if len(text) > LONGEST_CHARS or not self._in_words(text, spaces[number])
         }
         if len(whole) == len(texts):
             return _splice(texts, whole)
         in_words = ["" if number in whole else text for number, text in enumerate(texts)]
         numbers = self._number(" ".join(in_words).split(" "))
         found = self.memo.find(numbers)
-        num_words = np.array([text.count(" ") + 1 for text in in_words])
+        num_words = np.array(spaces) + 1
+        num_words[list(whole)] = 1
         first_words = np.cumsum(num_words) - num_words
         weight = np.add.reduceat(found.weight, first_words)
         reach = np.minimum.reduceat(found.reach, first_words)

@@ -5,14 +5,8 @@ The model is trained with `identity` normalisation: text is normalised here, so 
 
 **Why words may be encoded alone.** No piece holds a space anywhere but at its front, so none goes
 across a word's end. BPE joins the best neighbours first, and neighbours in different words are
-never joined: its result is the words' results end to end. Unigram takes the way with the highest
-sum of scores, which is the words' best ways end to end too; but SentencePiece adds up from the
-text's start in 32 bits, so a word with two ways of nearly the same sum may be cut otherwise after a
-long text than alone. With u = 2**-24, n additions in the word and every sum below M, the sum of a
-way is off by at most n u M, and rounding keeps the order of sums, so that the way chosen is one of
-the highest rounded sum. So a word is safe in texts of total score up to S while the gap between its
-two best ways is over 2 n u (S + n max|score|); twice that is asked here, and four times of the part
-that does not grow with the text, for the sums of the two best ways are rounded too.
+never joined: its result is the words' results end to end. What holds of unigram models stands in
+mlmdist/tokenizer/unigram.py.
 """
 
 import hashlib
@@ -30,18 +24,14 @@ from mlmdist.errors import DataError
 from mlmdist.tokenizer.base import MAX_MEAN_WORD, TextTokens, Tokenizer
 from mlmdist.tokenizer.memo import ALONE, MAX_WORD_CHARS, WordTokens
 from mlmdist.tokenizer.text import SPACE, normalize
+from mlmdist.tokenizer.unigram import UnigramWords
 from mlmdist.tokenizer.vocabulary import SPECIAL_TOKENS, Vocabulary, make_vocabulary
 
 PAD_ID, UNK_ID, CLS_ID, SEP_ID, MASK_ID = range(5)
 NORMALISATION = "nfkc, space mark as space, whitespace collapsed, stripped"
 MODEL_NAME = "tokenizer.model"
 UNKNOWN_CHARS = -(1 << 30)  # of a piece that only a text tells the length of
-ROUNDING = 2.0**-24  # of one addition in 32 bits, relative
-UNKNOWN_PENALTY = 10.0  # SentencePiece's, for an unknown character, below the worst piece
 JOINED_WORDS = 512  # that SentencePiece gets at once
-
-_Ways = tuple[Int32[np.ndarray, "total"], Int64[np.ndarray, "words"], Float64[np.ndarray, "words"]]
-"""The words' tokens, tokens a word, and by how much the best way to cut it leads."""
 
 
 class SentencePieceTokenizer(Tokenizer):
@@ -128,8 +118,8 @@ class SentencePieceTokenizer(Tokenizer):
         proto: Any = sentencepiece_model_pb2  # its classes are made at run time
         return proto.ModelProto.FromString(self.processor.serialized_model_proto())
 
-    def _in_words(self, text: str) -> bool:
-        return self._splits_at_spaces and len(text) <= MAX_MEAN_WORD * (text.count(" ") + 1)
+    def _in_words(self, text: str, spaces: int) -> bool:
+        return self._splits_at_spaces and len(text) <= MAX_MEAN_WORD * (spaces + 1)
 
     @cached_property
     def _splits_at_spaces(self) -> bool:
@@ -175,23 +165,24 @@ class SentencePieceTokenizer(Tokenizer):
 
     def _encode_words(self, words: list[str]) -> WordTokens:
         short = [word if len(word) <= MAX_WORD_CHARS else "" for word in words]
-        tokens, counts, gap = self._two_best(short) if self.is_unigram else self._best(short)
+        if self.is_unigram:
+            return self._unigram.encode(short)
+        tokens, counts = self._merged(short)
         chars = self._piece_chars[tokens]
         starts = np.cumsum(counts) - counts
         for word in np.unique(np.searchsorted(starts, np.flatnonzero(chars < 0), "right") - 1):
             place = slice(starts[word], starts[word] + counts[word])
             chars[place] = _exact_chars(self.processor, short[int(word)])
             chars[starts[word]] += 1
-        reach = self._reach(np.array([len(word) for word in short]), gap)
+        reach = np.full(len(words), np.inf)
         opens = np.append(~self.continues[tokens], False)[starts]
         reach[~opens | (counts == 0)] = ALONE
-        word_of = np.repeat(np.arange(len(words)), counts)
-        costs = self._costs[tokens] * np.where(tokens == UNK_ID, chars, 1)
-        weight = _sums(word_of, costs, len(words))
-        return WordTokens(tokens, chars.astype(np.uint8), counts, weight, reach)
+        return WordTokens(tokens, chars.astype(np.uint8), counts, np.zeros(len(words)), reach)
 
-    def _best(self, words: list[str]) -> _Ways:
-        """Each word's tokens; there is no second way. A row of words is encoded at once."""
+    def _merged(
+        self, words: list[str]
+    ) -> tuple[Int32[np.ndarray, "total"], Int64[np.ndarray, "words"]]:
+        """The tokens that BPE gives each word, and their number; a row of words goes at once."""
         counts = np.zeros(len(words), dtype=np.int64)
         present = np.flatnonzero([bool(word) for word in words])
         made: list[np.ndarray] = [np.zeros(0, dtype=np.int32)]
@@ -207,59 +198,18 @@ class SentencePieceTokenizer(Tokenizer):
             rows = [self.processor.encode(word) for word in row]
             counts[chosen] = [len(each) for each in rows]
             made.append(np.fromiter(chain.from_iterable(rows), dtype=np.int32))
-        return np.concatenate(made).astype(np.int32), counts, np.full(len(words), np.inf)
-
-    def _two_best(self, words: list[str]) -> _Ways:
-        """Each word's tokens and how far behind the second way to cut it is; infinite if none."""
-        ways = [way if word else [[]] for word, way in zip(words, self._nbest(words), strict=True)]
-        best = [way[0] for way in ways]
-        second = [way[1] if len(way) > 1 else [] for way in ways]
-        gap = self._scores(best) - self._scores(second)
-        for number in np.flatnonzero(np.isnan(gap)).tolist():
-            made = self.processor.nbest_encode(words[number], nbest_size=2, return_type="proto")
-            scores = [each.score for each in made.nbests]
-            gap[number] = scores[0] - scores[1] if len(scores) > 1 else np.inf
-        gap[[len(way) < 2 for way in ways]] = np.inf
-        counts = np.array([len(row) for row in best], dtype=np.int64)
-        return np.fromiter(chain.from_iterable(best), dtype=np.int32), counts, gap
-
-    def _nbest(self, words: list[str]) -> list[list[list[int]]]:
-        return self.processor.nbest_encode(words, nbest_size=2)
-
-    def _scores(self, rows: list[list[int]]) -> Float64[np.ndarray, "rows"]:
-        """The sum of scores of each row; not a number if it holds unknown characters or bytes."""
-        tokens = np.fromiter(chain.from_iterable(rows), dtype=np.int32)
-        row_of = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-        return _sums(row_of, self._known_scores[tokens], len(rows))
+        return np.concatenate(made).astype(np.int32), counts
 
     @cached_property
-    def _known_scores(self) -> Float64[np.ndarray, "ids"]:
-        scores = self.scores.copy()
-        scores[: len(SPECIAL_TOKENS)] = np.nan
-        scores[self.is_byte] = np.nan
-        return scores
-
-    @cached_property
-    def _costs(self) -> Float64[np.ndarray, "ids"]:
-        """The size of each piece's score; of an unknown character's, where it has none."""
-        known = self._known_scores
-        sizes = np.abs(known)
-        sizes[np.isnan(known)] = abs(np.nanmin(known)) + UNKNOWN_PENALTY
-        return sizes
-
-    def _reach(
-        self, num_chars: Int64[np.ndarray, "words"], gap: Float64[np.ndarray, "words"]
-    ) -> Float64[np.ndarray, "words"]:
-        """The heaviest text in which rounding cannot bring the second way in front of the best."""
-        additions = num_chars + 1
-        return gap / (4 * additions * ROUNDING) - 4 * additions * self._costs.max()
-
-
-def _sums(
-    row_of: Int64[np.ndarray, "total"], values: Float64[np.ndarray, "total"], num_rows: int
-) -> Float64[np.ndarray, "rows"]:
-    """The sum of the values of each row."""
-    return np.bincount(row_of, values, minlength=num_rows).astype(np.float64)
+    def _unigram(self) -> UnigramWords:
+        """The model's pieces, ready to cut words."""
+        bytes_ = None
+        if self._model.trainer_spec.byte_fallback:
+            byte_of = {piece: token for token, piece in enumerate(self.pieces)}
+            bytes_ = np.array([byte_of[f"<0x{byte:02X}>"] for byte in range(256)], dtype=np.int32)
+        ordinary = ~self.is_byte
+        ordinary[: len(SPECIAL_TOKENS)] = False
+        return UnigramWords(self.pieces, self.scores, ordinary, UNK_ID, bytes_)
 
 
 def _exact_chars(

@@ -11,7 +11,19 @@ def normalize(text: str) -> str:
     NFKC, runs of whitespace as one space, none at the ends. SentencePiece's space mark counts as a
     space, which is what SentencePiece would read it as.
     """
+    if _is_normal(text):
+        return text
     return " ".join(unicodedata.normalize("NFKC", text).replace(SPACE, " ").split())
+
+
+def _is_normal(text: str) -> bool:
+    """True where `normalize` would give the text itself, as it does of cleaned text; quickly told.
+
+    Of all spaces only " " is printable.
+    """
+    if not text.isprintable() or "  " in text or text[:1] == " " or text[-1:] == " ":
+        return False
+    return text.isascii() or (SPACE not in text and unicodedata.is_normalized("NFKC", text))
 
 
 def in_word(character: str) -> bool:

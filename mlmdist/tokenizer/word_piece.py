@@ -141,11 +141,11 @@ class WordPieceTokenizer(Tokenizer):
         """The ids of words that stand alone, in the form the vocabulary knows them in."""
         return [[piece.id for piece in self.inner.model.tokenize(word)] for word in words]
 
-    def _in_words(self, text: str) -> bool:
-        return len(text) <= MAX_MEAN_WORD * (text.count(" ") + 1)
+    def _in_words(self, text: str, spaces: int) -> bool:
+        return len(text) <= MAX_MEAN_WORD * (spaces + 1)
 
     def _encode_stretch(self, text: str, *, opens: bool) -> TextTokens:  # noqa: ARG002 (no mark)
-        if self._spaces_han and not self._in_words(text):
+        if self._spaces_han and not self._in_words(text, text.count(" ")):
             by_units = self._encode_units(text)
             if by_units is not None:
                 return by_units

@@ -12,9 +12,9 @@ BUCKET_ELEMENTS = 50_000_000  # the largest tensor of BERT-large, its embedding,
 def deepspeed_config(
     config: Pretrain, accumulation: int, *, num_parameters: int, has_gpu: bool = False
 ) -> dict[str, Any]:
-    """The configuration for a model of so many parameters. Clipping is written even when it is 0: its own default is 1.0.
+    """The configuration for a model of so many parameters.
 
-    The loss scale is constant for DeepSpeed, and set anew before each step (loss_scale.py).
+    Clipping is written even when it is 0: its own default is 1.0. The loss scale is constant for DeepSpeed, and set anew before each step (loss_scale.py).
     """
     train, bucket = config.train, min(num_parameters, BUCKET_ELEMENTS)
     return {

@@ -13,7 +13,14 @@ from data_prep.duplicates import (
     resolve,
     write_rows,
 )
-from data_prep.signatures import EXCLUDED, HELD_OUT, TRAIN, shingle_hashes, signature_rows
+from data_prep.signatures import (
+    EXCLUDED,
+    HELD_OUT,
+    ROW,
+    TRAIN,
+    shingle_hashes,
+    signature_rows,
+)
 from mlmdist.errors import DataError
 
 
@@ -113,6 +120,16 @@ def test_near_is_three_quarters_of_the_word_runs(share: float, least: float, mos
     found = duplicates_in_bucket(rows_of((TRAIN, first), (TRAIN, second)))
     assert least <= len(found) / 60 <= most
     assert all(one.dropped_id - one.kept_id == 1000 for one in found)
+
+
+@pytest.mark.parametrize(("equal", "found"), [(90, 1), (89, 0)])
+def test_near_begins_at_three_quarters_of_the_minima(equal: int, found: int) -> None:
+    """90 of 120 are just enough."""
+    rows = np.zeros(2, ROW)
+    rows["document_id"], rows["side"] = [1, 2], TRAIN
+    rows["content"] = np.array([1, 2], "<u8").view("V8").astype("V16")
+    rows["sketch"][1, equal:] = 1
+    assert len(duplicates_in_bucket(rows)) == found
 
 
 def test_chinese_and_thai_are_compared_by_character() -> None:

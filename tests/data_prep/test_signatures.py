@@ -1,6 +1,10 @@
+import hashlib
+import resource
+
 import numpy as np
 import pytest
 
+from data_prep import signatures
 from data_prep.documents import Document
 from data_prep.signatures import (
     NUM_BANDS,
@@ -9,6 +13,7 @@ from data_prep.signatures import (
     TRAIN,
     minima,
     shingle_hashes,
+    signature,
     signature_rows,
     word_hashes,
 )
@@ -49,6 +54,31 @@ def test_shingles_are_runs_of_five_words() -> None:
     assert shingle_hashes("a b").size == 1
     assert shingle_hashes("").size == 0
     assert set(shingle_hashes("a b c d e f").tolist()) & set(shingle_hashes("x b c d e f").tolist())
+
+
+@pytest.mark.parametrize("characters", [1, 20, 300, 1 << 20])
+def test_what_is_hashed_at_once_changes_nothing(
+    characters: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signatures, "BATCH_CHARACTERS", characters)
+    some = [f"Word{number} and straße, {number}," for number in range(100)]
+    for paragraphs in (some, some[:1], some[:2], ["a", "b", "c"], ["...", "a b", "c d e f"]):
+        text = "\n".join(paragraphs)
+        assert signature(paragraphs) == pytest.approx(minima(shingle_hashes(text)))
+        (row,) = signature_rows([Document(0, "", "", tuple(paragraphs))], TRAIN, near=False)
+        assert bytes(row["content"]) == hashlib.blake2b(text.encode(), digest_size=16).digest()
+    assert signature(["...", "?"]) is None
+    assert signature([]) is None
+
+
+@pytest.mark.long
+def test_a_document_of_100_megabytes_is_signed_in_bounded_memory() -> None:
+    """One character outside the first plane, and a joined text would take four bytes for each."""
+    paragraphs = tuple(f"{number} some words of a paragraph 𝛼 " * 20 for number in range(150_000))
+    assert sum(map(len, paragraphs)) > 100_000_000
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    signature_rows([Document(0, "", "", paragraphs)], TRAIN)
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024 < 200
 
 
 @pytest.mark.parametrize("jaccard", [0.5, 0.75, 0.9])

@@ -77,6 +77,21 @@ def test_a_finished_stage_is_skipped_and_appears_at_once(output: AnyPath) -> Non
     assert names(folder) == ["part", "stage.json"]
 
 
+def test_what_a_kill_left_beside_a_result_goes(output: AnyPath) -> None:
+    """A program that dies once its result stands has not removed its scratch yet."""
+    work = begin(output / "shards")
+    write_text(work.result / "part", "whole")
+    finish_stage(work)
+    write_text(work.scratch / "part", "of the way")
+    if isinstance(output, Path):
+        write_text(output / "shards.old" / "part", "of the result before")
+    else:
+        write_text(output / "shards" / "stage.work.json", "{}")
+    assert open_stage(output / "shards", WANTED, overwrite=False) is None
+    assert names(output) == ["shards"]
+    assert names(output / "shards") == ["part", "stage.json"]
+
+
 def test_a_finished_stage_of_other_libraries_stands(output: AnyPath) -> None:
     finish_stage(begin(output / "shards", OTHER_VERSIONS))
     assert open_stage(output / "shards", WANTED, overwrite=False) is None

@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -14,6 +15,7 @@ from data_prep.documents import Document
 from data_prep.tokenizer_training import train_tokenizer
 from data_prep.words import word_starts, words_fingerprint
 from mlmdist.tokenizer import SPECIAL_TOKENS, Tokenizer, WordPieceTokenizer
+from tests.data_prep.inline import make_all
 
 CHINESE = (
     "我们在北京大学学习自然语言处理,产品和服务都很好。",
@@ -146,3 +148,23 @@ def test_a_dictionary_needs_the_segmenter_and_the_segmenter_its_library(
     monkeypatch.setattr("data_prep.config.find_spec", lambda _: None)
     with pytest.raises(ValueError, match=r"mlmdist\[chinese\]"):
         Words(segmenter="jieba")
+
+
+def test_disagreements_of_all_parts_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """BPE joins what always stands side by side, also over the ends of jieba's words."""
+    text = "".join(CHINESE[:3]) * 8
+    lines = [json.dumps({"text": f"{number}。\n{text}"}) for number in range(20)]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(lines))
+    sections = {
+        "cleaning": {"near_duplicates": False, "max_repeated_share": 1, "max_recurring_share": 1},
+        "held_out": {"share": 0},
+        "tokenizer": {"kind": "bpe", "vocab_size": 150},
+        "words": {"segmenter": "jieba"},
+    }
+    with caplog.at_level("INFO", "data_prep.shard_stage"):
+        make_all(tmp_path / "out", tmp_path / "corpus.jsonl", **sections)
+    told = re.findall(r"words: (\d+) of the segmenter end inside a token", caplog.text)
+    assert len(told) == 1
+    assert int(told[0]) >= 20

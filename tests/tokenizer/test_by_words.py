@@ -103,6 +103,15 @@ def test_unknown_words_that_sentencepiece_joins_across_spaces() -> None:
     tokenizer = sentence_piece({"▁x": -1.0, "x": -2.0})
     encoded = assert_whole(tokenizer, ["é é x é", "x", "é"])
     assert encoded.tokens.tolist().count(UNK_ID) == 3
+    assert_whole(tokenizer, ["xé", "éé"])
+
+
+def test_an_unknown_character_weighs_ten_nats_more_than_the_worst_piece() -> None:
+    """x + [UNK] + yy is at -32, xéy + y at -27; without the ten nats the first would be at -22."""
+    pieces = {"▁": -0.5, "x": -1.0, "xéy": -14.0, "y": -13.0, "yy": -1.0, "z": -20.0}
+    tokenizer = sentence_piece(pieces)
+    encoded = assert_whole(tokenizer, ["xéyy"])
+    assert UNK_ID not in encoded.tokens
 
 
 def test_pieces_that_hold_spaces_are_followed() -> None:
@@ -204,6 +213,15 @@ def test_a_text_too_long_to_be_encoded_at_once(kind: str, monkeypatch: pytest.Mo
     assert tokenizer.decode(third) == "balo" * 2000
     assert len(third) <= len(tokenizer.processor.encode("balo" * 2000)) + 8
     assert (np.diff(encoded.char_end) >= 0).all()
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_a_cut_inside_a_word_leaves_no_trace(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tokens near the cut are made again, with what stands behind it."""
+    tokenizer = train(kind)
+    for length in (2000, 2001, 2003):
+        monkeypatch.setattr(base, "LONGEST_CHARS", length)
+        assert_whole(tokenizer, ["balokimuren" * 600])
 
 
 @pytest.mark.long

@@ -1,0 +1,115 @@
+"""The words of a unigram model by themselves, and in which texts they are cut so.
+
+A text's best way is the words' best ways end to end, for no piece holds a space anywhere but at its
+front; but SentencePiece adds up from the text's start in 32 bits, so a word with two ways of nearly
+the same sum may be cut otherwise after a long text than alone. With u = 2**-24, n additions in the
+word and every sum below M, the sum of a way is off by at most n u M, and rounding keeps the order
+of sums, so that the way chosen is one of the highest rounded sum. So a word is safe in texts of
+total score up to S while the gap between its two best ways is over 2 n u (S + n max|score|); twice
+that is asked here, and four times of the part that does not grow with the text, for the sums of the
+two best ways are rounded too.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int32, Int64
+
+from mlmdist.tokenizer.lattice import PieceTrie, best_ways
+from mlmdist.tokenizer.memo import ALONE, WordTokens
+from mlmdist.tokenizer.text import SPACE
+
+ROUNDING = 2.0**-24  # of one addition in 32 bits, relative
+UNKNOWN_PENALTY = 10.0  # SentencePiece's, for an unknown character, below the worst piece
+
+_Cut = tuple[Int32[np.ndarray, "found"], Int64[np.ndarray, "found"], Int64[np.ndarray, "words"]]
+_Spelled = tuple[Int32[np.ndarray, "total"], Int64[np.ndarray, "total"], Int64[np.ndarray, "words"]]
+"""Tokens, characters a token, tokens a word: before and after unknown characters are spelled."""
+
+
+class UnigramWords:
+    """The pieces of a unigram model, ready to cut many words at once."""
+
+    def __init__(
+        self,
+        pieces: Sequence[str],
+        scores: Float64[np.ndarray, "ids"],
+        ordinary: Bool[np.ndarray, "ids"],
+        unknown: int,
+        bytes_: Int32[np.ndarray, "256"] | None,
+    ) -> None:
+        """`ordinary` are the pieces that text is cut into.
+
+        A character that is none is the token `unknown`, or its bytes, whose tokens are `bytes_`.
+        """
+        self.unknown, self.bytes = unknown, bytes_
+        tokens = np.flatnonzero(ordinary).tolist()
+        self.trie = PieceTrie({pieces[token]: token for token in tokens})
+        lowest = np.float32(scores[ordinary].min(initial=0)) - np.float32(UNKNOWN_PENALTY)
+        self.scores = np.where(ordinary, scores, float(lowest))
+        self.chars = np.array([len(piece) for piece in pieces], dtype=np.int64)
+        self.chars[unknown] = 1
+        self.starts_word = np.array([piece.startswith(SPACE) for piece in pieces])
+
+    def encode(self, words: Sequence[str]) -> WordTokens:
+        """The tokens of each word in a text where a space stands before it; an empty one has none.
+
+        Raises UnicodeError for a lone surrogate.
+        """
+        spaced = [word and SPACE + word for word in words]
+        ways = best_ways(self.trie, self.scores, self.unknown, spaced)
+        chars = self.chars[ways.tokens]
+        word_of = np.repeat(np.arange(len(words)), ways.counts)
+        weight = np.bincount(word_of, np.abs(self.scores[ways.tokens]), minlength=len(words))
+        reach = self._reach(np.array([len(word) for word in words]), ways.gap)
+        first = np.append(ways.tokens, self.unknown)[np.cumsum(ways.counts) - ways.counts]
+        reach[~self.starts_word[first] | (ways.counts == 0)] = ALONE
+        spell = self._join_unknown if self.bytes is None else self._spell_unknown
+        tokens, chars, counts = spell((ways.tokens, chars, ways.counts), "".join(spaced))
+        return WordTokens(tokens, chars.astype(np.uint8), counts, weight, reach)
+
+    def _reach(
+        self, num_chars: Int64[np.ndarray, "words"], gap: Float64[np.ndarray, "words"]
+    ) -> Float64[np.ndarray, "words"]:
+        """The heaviest text in which rounding cannot bring the second way in front of the best."""
+        additions = num_chars + 1
+        return gap / (4 * additions * ROUNDING) - 4 * additions * np.abs(self.scores).max()
+
+    def _join_unknown(self, made: _Cut, _: str) -> _Spelled:
+        """Unknown characters side by side are one token."""
+        tokens, chars, counts = made
+        again = np.zeros(len(tokens) + 1, dtype=np.bool_)
+        unknown = tokens == self.unknown
+        again[1:-1] = unknown[1:] & unknown[:-1]
+        starts = np.cumsum(counts) - counts
+        again[starts] = False
+        kept = np.flatnonzero(~again[:-1])
+        if len(kept) == len(tokens):
+            return made
+        word_of = np.repeat(np.arange(len(counts)), counts)[kept]
+        return (
+            tokens[kept],
+            np.add.reduceat(chars, kept),
+            np.bincount(word_of, minlength=len(counts)),
+        )
+
+    def _spell_unknown(self, made: _Cut, text: str) -> _Spelled:
+        """Unknown characters in their bytes, of which the last one covers the character."""
+        tokens, chars, counts = made
+        unknown = np.flatnonzero(tokens == self.unknown)
+        if not len(unknown):
+            return made
+        places = (np.cumsum(chars) - chars)[unknown]
+        spelled = [text[place].encode() for place in places.tolist()]
+        sizes = np.ones(len(tokens), dtype=np.int64)
+        sizes[unknown] = [len(each) for each in spelled]
+        last = np.cumsum(sizes) - 1
+        all_tokens = np.repeat(tokens, sizes)
+        covered = np.zeros(len(all_tokens), dtype=np.int64)
+        covered[last] = chars
+        assert self.bytes is not None
+        values = np.frombuffer(b"".join(spelled), dtype=np.uint8)
+        all_tokens[np.repeat(tokens == self.unknown, sizes)] = self.bytes[values]
+        word_of = np.repeat(np.arange(len(counts)), counts)
+        counts = np.bincount(word_of, sizes, minlength=len(counts)).astype(np.int64)
+        return all_tokens, covered, counts
