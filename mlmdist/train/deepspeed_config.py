@@ -14,7 +14,8 @@ def deepspeed_config(
 ) -> dict[str, Any]:
     """The configuration for a model of so many parameters.
 
-    Clipping is written even when it is 0: its own default is 1.0. The loss scale is constant for DeepSpeed, and set anew before each step (loss_scale.py).
+    Clipping is written even when it is 0: its own default is 1.0. The loss scale is constant for
+    DeepSpeed, and set anew before each step (loss_scale.py).
     """
     train, bucket = config.train, min(num_parameters, BUCKET_ELEMENTS)
     return {

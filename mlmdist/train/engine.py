@@ -30,10 +30,11 @@ from deepspeed.utils import (
 from mlmdist import rng
 from mlmdist.config.pretrain import Pretrain
 from mlmdist.data.batch import MicroBatch, StepBatch
+from mlmdist.data.memory import keep_all
 from mlmdist.dist import Place
 from mlmdist.model.bert import Bert
 from mlmdist.model.loss import LossSums, loss_sums
-from mlmdist.train import compiler, gloo
+from mlmdist.train import compiler, gloo, lean_zero
 from mlmdist.train.deepspeed_config import deepspeed_config
 from mlmdist.train.laps import BACKWARD, FORWARD, OPTIMIZER, OTHER, Laps
 from mlmdist.train.loss_scale import LossScale
@@ -85,9 +86,10 @@ class Engine:
             model.compile_layers()
         self.laps = Laps(self.device)
         self.deepspeed = _initialize(config, model, accumulation)
-        if self.device.type == "cpu":
-            gloo.install(deepspeed.comm.comm.cdb, self.laps)
         self.zero_stage = config.train.zero_stage
+        self.averages = True  # whether DeepSpeed divides gradients by the number of ranks
+        if self.device.type == "cpu":
+            self._take_short_ways()
         self.memory = Memory(self.device, config, vocab_size=vocab_size, world_size=here.world_size)
 
     def step(self, batch: StepBatch, counts: Counts, learning_rate: float) -> StepResult:
@@ -117,6 +119,14 @@ class Engine:
         self.laps.to(BACKWARD)
         self._backward(losses, counts)
         return as_vector(losses)
+
+    def _take_short_ways(self) -> None:
+        """What a CPU gains most by."""
+        keep_all()
+        gloo.install(deepspeed.comm.comm.cdb, self.laps)
+        if self.zero_stage in (1, 2):
+            lean_zero.install(self.deepspeed.optimizer)
+            self.averages = False
 
     def follow(self, config: Pretrain) -> None:
         """Take the config of the phase that comes next."""
@@ -189,7 +199,8 @@ class Engine:
         share = share + losses.pair_sum / max(1, counts.num_pairs)
         if self.loss_scale is not None and self.zero_stage == 0:
             share = share * self.loss_scale.scale  # there DeepSpeed divides by it alone
-        self.deepspeed.backward(share * self.here.world_size, scale_wrt_gas=False)
+        share = share * self.here.world_size if self.averages else share
+        self.deepspeed.backward(share, scale_wrt_gas=False)
 
     def _update(self, sums: Tensor, learning_rate: float, number: int) -> StepResult:
         for group in self.deepspeed.optimizer.param_groups:

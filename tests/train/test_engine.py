@@ -115,15 +115,16 @@ def distance(found: Tensor, expected: Tensor) -> float:
     return float((found - expected).norm() / expected.norm())
 
 
-def lose_world_factor() -> None:
-    """The fault: gradients of the ranks are averaged where they should be added up."""
+def mistake_averaging() -> None:
+    """The fault: the engine takes sums of gradients for means, and means for sums."""
+    backward = Engine._backward
 
-    def backward(self: Engine, losses: Any, counts: Counts) -> None:
-        share = losses.mlm_sum / max(1, counts.num_labels)
-        share = share + losses.pair_sum / max(1, counts.num_pairs)
-        self.deepspeed.backward(share, scale_wrt_gas=False)
+    def faulty(self: Engine, losses: Any, counts: Counts) -> None:
+        self.averages = not self.averages
+        backward(self, losses, counts)
+        self.averages = not self.averages
 
-    Engine._backward = backward  # pyright: ignore[reportAttributeAccessIssue]
+    Engine._backward = faulty  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def check_law(world_size: int, stages: tuple[int, ...], precisions: tuple[str, ...]) -> None:
@@ -163,11 +164,14 @@ def test_l1_every_cut_of_the_batch_in_bf16(world_size: int) -> None:
     check_law(world_size, STAGES, ("bf16",))
 
 
-def test_l1_a_lost_world_factor_is_found() -> None:
-    (found, _), *_ = on_ranks(2, gradients, [Case(1, "fp32", 1)], lose_world_factor)[0]
+def test_l1_a_lost_or_doubled_world_factor_is_found() -> None:
+    cases = [Case(0, "fp32", 1), Case(1, "fp32", 1)]
+    (lost, _), (doubled, _) = on_ranks(2, gradients, cases, mistake_averaging)[0]
     expected, _ = plain_gradient()
-    assert distance(found, expected) > 0.4  # half the gradient is missing
-    assert distance(2 * found, expected) < 1e-6
+    assert distance(lost, expected) > 0.4  # half the gradient is missing
+    assert distance(doubled, expected) > 0.4
+    assert distance(2 * lost, expected) < 1e-6
+    assert distance(doubled / 2, expected) < 1e-6
 
 
 def test_l1_clipping_is_written_even_when_it_is_off() -> None:
@@ -213,11 +217,12 @@ def poisoned(here: Place, cases: list[Case]) -> list[tuple[bool, bool, bool, boo
     for case in cases:
         engine = build(case, here, kind="adamw")
         before = masters(engine)
+        averages, engine.averages = engine.averages, True
         engine.here = SimpleNamespace(rank=here.rank, world_size=math.nan)  # pyright: ignore[reportAttributeAccessIssue]
         batch = rows.rank_batch(0, here.rank, here.world_size, case.accumulation)
         bad = engine.step(batch, rows.global_counts(0), 1e-3)
         same = all(torch.equal(before[n], w) for n, w in masters(engine).items())
-        engine.here = here
+        engine.here, engine.averages = here, averages
         batch = rows.rank_batch(1, here.rank, here.world_size, case.accumulation)
         good = engine.step(batch, rows.global_counts(1), 1e-3)
         after = masters(engine)
