@@ -11,9 +11,9 @@ from importlib.util import find_spec
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn import functional
 
 from mlmdist.config.model import Model
+from mlmdist.model.dropout import drop
 from mlmdist.model.layout import Group, Layout
 
 FLASH_CAPABILITY = (8, 0)  # NVIDIA's compute capability from which there is flash attention
@@ -80,7 +80,9 @@ class Attention(nn.Module):
         scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-1, -2)
         if is_token is not None:
             scores = scores.masked_fill(~is_token, -math.inf)
-        weights = functional.dropout(scores.softmax(-1), self.dropout, self.training)
+        weights = scores.softmax(-1)
+        if self.training and self.dropout:
+            weights = drop(weights, self.dropout)
         return (weights @ value).transpose(1, 2).flatten(0, 1).flatten(1)
 
 

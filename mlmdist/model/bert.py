@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from mlmdist.config.model import Model
 from mlmdist.model.attention import Attention
 from mlmdist.model.directory import NUM_SEGMENTS
+from mlmdist.model.dropout import Dropout
 from mlmdist.model.initial import initialize
 from mlmdist.model.layout import Layout, arrange
 from mlmdist.model.stream import Stream
@@ -99,7 +100,7 @@ class Embeddings(nn.Module):
         self.positions = nn.Embedding(config.max_positions, config.width)
         self.segments = nn.Embedding(NUM_SEGMENTS, config.width)
         self.norm = nn.LayerNorm(config.width, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(
         self,
@@ -122,7 +123,7 @@ class Layer(nn.Module):
         self.expand = nn.Linear(config.width, config.feed_forward_width)
         self.contract = nn.Linear(config.feed_forward_width, config.width)
         self.norm = nn.LayerNorm(config.width, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(
         self, hidden: Float[Tensor, "total width"], layout: Layout
