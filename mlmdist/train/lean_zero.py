@@ -27,6 +27,7 @@ def install(optimizer: Any) -> None:
     optimizer.unflatten = _parts(optimizer.unflatten)
     optimizer.has_overflow_partitioned_grads_serial = lambda: torch.zeros(1, dtype=torch.bool)
     optimizer.get_grad_norm_direct = _norm_of(optimizer)
+    optimizer.unscale_and_clip_grads = _clipping(optimizer)
     if not optimizer.cpu_offload:
         optimizer._get_preflattened_grad_partition = _widened(optimizer)
 
@@ -80,6 +81,18 @@ def _norm_of(optimizer: Any) -> Callable[..., Tensor]:
         return norm if bool(torch.isfinite(norm)) else torch.tensor(INVALID_NORM)
 
     return norm_of
+
+
+def _clipping(optimizer: Any) -> Callable[..., None]:
+    """As DeepSpeed clips, but for gradients that it would multiply by 1."""
+    clip = optimizer.unscale_and_clip_grads
+
+    def clipping(gradients: Sequence[Tensor], norm: Tensor) -> None:
+        is_short = not optimizer.clip_grad or 0 <= float(norm) + 1e-6 <= optimizer.clip_grad
+        if optimizer.loss_scale != 1.0 or not is_short:
+            clip(gradients, norm)
+
+    return clipping
 
 
 def _widened(optimizer: Any) -> Callable[[int], Tensor]:

@@ -62,6 +62,7 @@ def opened(
     watchdog.mark("opening the data")
     phase, budget = phases[state.phase], budget_of(phases)
     last = budget.last_batch(phase.number)
+    engine.follow(phase.config)
     loader = loader_of(phase, here, position or entry(phase, 0, {}), last, watchdog.alive)
     held_out = held_out_of(phase, here)
     if here.rank == 0 and not trial:  # behind all that may refuse the config

@@ -10,7 +10,7 @@ import pytest
 
 from mlmdist.data.sequence import Position
 from mlmdist.dist import Place
-from mlmdist.errors import BAD_CONFIG, DONE, ConfigError
+from mlmdist.errors import BAD_CONFIG, DONE, PREEMPTED, ConfigError
 from mlmdist.train import folder, identity, plan
 from mlmdist.train.budget import budget_of
 from mlmdist.train.phase_data import entry, loader_of, rows_behind
@@ -171,6 +171,19 @@ def test_t1_a_run_through_phases_goes_on_from_anywhere(
     assert "12 rows" in next(show(tmp_path / "straight/run", 5))
     with pytest.raises(ConfigError, match="must be from 1 to 8"):
         next(show(tmp_path / "straight/run", 9))
+
+
+@pytest.mark.dist
+@pytest.mark.slow
+def test_a_stop_at_the_end_of_a_phase_is_no_end_of_the_run(corpus: Path, tmp_path: Path) -> None:
+    config = job_of(tmp_path / "job", corpus, **two_phases(corpus, global_batch=8))
+    job = run(1, config, fault=before_step(4, lambda _: os.kill(os.getpid(), signal.SIGTERM)))
+    assert exit_codes(job) == [PREEMPTED], job.output()
+    assert "saved at step 5 of 8" in job.output()
+    assert not (tmp_path / "job/run/DONE").exists()
+    job = run(1, config)
+    assert exit_codes(job) == [DONE], job.output()
+    assert "phase 2 begins behind step 5" in job.output()
 
 
 @pytest.mark.dist
