@@ -1,5 +1,6 @@
 """An optimizer step of BERT, ours and transformers': same weights, rows, dropout, optimizer."""
 
+import gc
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -236,13 +237,16 @@ def check_equal(work: Work, weights: dict[str, Tensor], here: dist.Place) -> tup
     return ours, theirs
 
 
-def fastest(contestants: list[Theirs], batch: StepBatch, tries: int = 2) -> Theirs:
-    """The one whose step is fastest, after a first one that does not count."""
+def fastest(contestants: list[Callable[[], Theirs]], batch: StepBatch, tries: int = 2) -> Theirs:
+    """The one whose step is fastest, after a first one that does not count; one at a time."""
     times: list[float] = []
-    for one in contestants:
+    for make in contestants:
+        one = make()
         one.step(batch)
         times.append(median(seconds(lambda one=one: one.step(batch)) for _ in range(tries)))
-    return contestants[int(np.argmin(times))]
+        del one
+        gc.collect()
+    return contestants[int(np.argmin(times))]()
 
 
 def peak_flops(dtype: torch.dtype, size: int = 2048, tries: int = 7) -> float:
