@@ -24,6 +24,7 @@ def test_a_place_that_is_no_number_is_refused_by_name(
         dist.place()
 
 
+@pytest.mark.slow
 @pytest.mark.dist
 def test_a_rank_that_meets_nobody_shows_no_frames_of_the_library() -> None:
     environment = os.environ | launcher_environment(1, 2, dist.free_port())

@@ -100,6 +100,7 @@ def world_log(folder: Folders, world: int, lived: int, **settings) -> list[Entry
     return sorted(entry for rank in ranks for entry in rank)
 
 
+@pytest.mark.slow
 @settings(max_examples=7)
 @given(
     batch=st.integers(1, 100), lanes=st.integers(1, 5),

@@ -134,6 +134,7 @@ def topics(num_windows: int) -> Block:
     return replace(block, tokens=(20 + document % 45 * 20 + draws).astype(np.uint16))
 
 
+@pytest.mark.slow
 def test_p4_the_words_of_b_alone_do_not_tell_the_label():
     """Without A, a bag of B's words is no evidence: negatives are B's of other true pairs."""
     block = topics(3200)

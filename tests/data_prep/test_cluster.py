@@ -77,6 +77,7 @@ def test_killers_are_found_in_a_real_worker_and_the_rest_is_kept(
     assert sum(line.startswith("30 None") for line in lines) == cluster_module.MAX_RETRIES + 2
 
 
+@pytest.mark.slow
 def test_a_task_that_always_dies_ends_the_run(cluster: Cluster, tmp_path: Path) -> None:
     task = (3, frozenset({1}), tmp_path / "log")
     with pytest.raises(DataError, match=r"work_and_exit, task 0: its worker died 4 times"):
@@ -161,6 +162,7 @@ def left_of(program: subprocess.Popen[str]) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
 )

@@ -65,6 +65,7 @@ def leave(sink: Sink) -> None:
     sink._shipper._process.stdin.close()
 
 
+@pytest.mark.slow
 def test_a_run_arrives_with_all_that_belongs_to_it(tmp_path: Path, uri: str):
     run = tmp_path / "run"
     (run / "tokenizer").mkdir(parents=True)

@@ -135,6 +135,7 @@ def refuse_other_weights(parts: Path, folder: Path) -> None:
         refuse_changes(saved, now, where="it")
 
 
+@pytest.mark.slow
 @pytest.mark.dist
 def test_a_run_of_new_weights_does_not_go_on_as_one_from_a_directory(
     corpus: Path, straight: Path, tmp_path: Path

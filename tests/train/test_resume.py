@@ -56,6 +56,7 @@ def test_t1_a_killed_run_goes_on_to_the_bit(corpus: Path, straight: Path, tmp_pa
     assert metrics(folder) == metrics(straight)
 
 
+@pytest.mark.slow
 def test_t1_a_kill_inside_a_save_leaves_the_checkpoint_before(
     corpus: Path, straight: Path, tmp_path: Path
 ) -> None:
@@ -90,6 +91,7 @@ def test_t1_a_broken_newest_checkpoint_is_passed_over_loudly(
     assert_same_state(folder / "checkpoints" / LAST, straight / "checkpoints" / LAST)
 
 
+@pytest.mark.slow
 def test_t1_a_stopped_run_saves_at_the_next_step_and_goes_on_to_the_bit(
     corpus: Path, straight: Path, tmp_path: Path
 ) -> None:
@@ -169,6 +171,7 @@ def test_t1_a_checkpoint_cut_for_three_ranks_and_back_is_the_same(straight: Path
             assert_same(one[name], other[name])
 
 
+@pytest.mark.slow
 def test_t1_another_world_size_sees_the_same_batches(corpus: Path, tmp_path: Path) -> None:
     resumed_elsewhere(corpus, tmp_path, stage=1, before=2, after=1)
 

@@ -72,6 +72,7 @@ def test_t1_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(
     assert not list(folder.rglob("*.tmp-*"))
 
 
+@pytest.mark.slow
 def test_t2_a_refused_first_start_leaves_the_folder_free(corpus: Path, tmp_path: Path) -> None:
     config = job_of(tmp_path / "job", corpus)
 
@@ -86,6 +87,7 @@ def test_t2_a_refused_first_start_leaves_the_folder_free(corpus: Path, tmp_path:
     assert exit_codes(begun) == [DONE, DONE], begun.output()
 
 
+@pytest.mark.slow
 def test_skipped_steps_do_not_push_good_checkpoints_out(corpus: Path, tmp_path: Path) -> None:
     config = job_of(
         tmp_path / "job",
