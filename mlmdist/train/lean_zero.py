@@ -73,7 +73,7 @@ def _norm_of(optimizer: Any) -> Callable[..., Tensor]:
 
     def norm_of(gradients: Sequence[Tensor], _params: Any, norm_type: float = 2) -> Tensor:
         assert norm_type == 2, f"{norm_type}: ZeRO clips by the 2-norm"
-        norms = torch._foreach_norm(list(gradients), 2, dtype=torch.float32)
+        norms = torch._foreach_norm(list(gradients), 2, dtype=torch.float32)  # pyright: ignore[reportPrivateImportUsage]
         square = torch.stack(norms).double().square().sum() if norms else torch.zeros(())
         square = square.double()
         ranks.all_reduce(square, group=optimizer.dp_process_group)
@@ -104,7 +104,7 @@ def _widened(optimizer: Any) -> Callable[[int], Tensor]:
         flat = torch.empty_like(master)
         sizes = [one.numel() for one in gradients]
         *parts, rest = flat.split([*sizes, flat.numel() - sum(sizes)])
-        torch._foreach_copy_(parts, gradients)
+        torch._foreach_copy_(parts, gradients)  # pyright: ignore[reportPrivateImportUsage]
         rest.zero_()
         return flat
 
