@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import socket
 import threading
 import time
 from collections import deque
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 MAX_RETRIES = 3  # of a task whose worker died; an error in the task itself is not tried again
 IN_FLIGHT_PER_WORKER = 2
 OBJECT_STORE_BYTES = 100 << 20  # tasks pass file names and counts, never text
+KNOCK_SECONDS = 10.0
 MESSAGES_PER_SECOND = 200  # that the board gets from all tasks together
 SECONDS_BETWEEN_LOOKS = 0.5
 
@@ -123,8 +125,9 @@ class Cluster:
         variables = {} if _address_of_this_job() else environment()
         try:
             runtime = {"py_modules": modules, "env_vars": variables}
+            _knock(address)
             ray.init(address=address, runtime_env=runtime, **_QUIET)
-        except (ConnectionError, RayError, ValueError, RuntimeError) as error:
+        except (OSError, RayError, ValueError, RuntimeError) as error:
             raise ConfigError(
                 f"ray.address={address}: no Ray cluster answers there ({error}); "
                 "start one with `ray start --head`, or leave ray.address out"
@@ -293,6 +296,13 @@ def _work(
     finally:
         listen(None)
     return result, teller.totals, teller.seconds
+
+
+def _knock(address: str) -> None:
+    """Raise OSError if nobody listens at HOST:PORT: Ray would try it for twelve minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and "/" not in host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), KNOCK_SECONDS).close()
 
 
 def _address_of_this_job() -> str | None:
