@@ -134,8 +134,8 @@ def save_due(run: Run, *, last: bool, skipped: bool) -> bool:
 def finish(run: Run) -> None:
     """Mark the run as done, or leave it as it was saved."""
     state = run.state
-    is_done = (run.is_in_last_phase and is_over(run)) or ending.is_early(run)
-    if not is_done:
+    is_whole = (run.is_in_last_phase and is_over(run)) or ending.is_early(run)
+    if run.stop.requested and not is_whole:
         raise Preempted(
             f"asked to stop: saved at {run.budget.told(state)} in {run.config.run}; the same "
             "command goes on"

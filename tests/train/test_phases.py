@@ -177,7 +177,7 @@ def test_t1_a_run_through_phases_goes_on_from_anywhere(
 @pytest.mark.slow
 def test_a_stop_at_the_end_of_a_phase_is_no_end_of_the_run(corpus: Path, tmp_path: Path) -> None:
     config = job_of(tmp_path / "job", corpus, **two_phases(corpus, global_batch=8))
-    job = run(1, config, fault=before_step(4, lambda _: os.kill(os.getpid(), signal.SIGTERM)))
+    job = run(1, config, fault=before_step(3, lambda _: os.kill(os.getpid(), signal.SIGTERM)))
     assert exit_codes(job) == [PREEMPTED], job.output()
     assert "saved at step 5 of 8" in job.output()
     assert not (tmp_path / "job/run/DONE").exists()
