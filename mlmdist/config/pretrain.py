@@ -63,6 +63,8 @@ class Pretrain(Section):
     def _phases_fit(self) -> "Pretrain":
         if len({phase.learning_rate is None for phase in self.phases}) > 1:
             raise ValueError("phases: all of them must have a learning_rate, or none")
+        if self.ending.patience is not None and not self._looks_everywhere:
+            raise ValueError("ending.patience needs held-out losses: give data.held_out")
         names = [phase.name for phase in self.phases if phase.name]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
@@ -88,6 +90,13 @@ class Pretrain(Section):
         """Rows of a full batch in the first phase."""
         first = self.phases[0].global_batch if self.phases else None
         return first or self.train.global_batch
+
+    @property
+    def _looks_everywhere(self) -> bool:
+        """Whether there is a held-out set in each phase."""
+        return bool(self.data.held_out_sets) or (
+            bool(self.phases) and all(phase.held_out is not None for phase in self.phases)
+        )
 
     @property
     def _by_clock(self) -> bool:

@@ -20,7 +20,12 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4  # of mallopt(3)
 
 @cache
 def keep_freed() -> None:
-    """Have this process keep freed memory, within the bounds above; does nothing without glibc."""
+    """Have this process keep freed memory, within the bounds above; does nothing without glibc.
+
+    Nor does it where everything is kept already: a bound would undo that.
+    """
+    if keep_all.cache_info().currsize:
+        return
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)
         library.gnu_get_libc_version  # noqa: B018 (other libraries have a mallopt without effect)

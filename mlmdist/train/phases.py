@@ -149,6 +149,9 @@ def identity_of(phases: tuple[Phase, ...], current: int) -> Identity:
     The first phase has its fields without a prefix, so that phases may follow a run without.
     """
     whole = dict(phases[0].sources.identity(phases[0].config))
+    *growing_ones, (full_from, _) = phases[0].batch_size.stages
+    sizes = [f"{rows} rows from batch {first}" for first, rows in growing_ones]
+    whole["train.batch_warmup"] = ", ".join([*sizes, f"whole from batch {full_from}"])
     for phase in phases[1 : current + 1]:
         own = phase.sources.identity(phase.config)
         changed = {path: value for path, value in own.items() if whole.get(path) != value}

@@ -76,6 +76,7 @@ TWO = [{"steps": 5}, {"steps": 6}]
             {"train": {"batch_warmup": {"first": 9, "steps": 5}}},
             "train.batch_warmup.first=9 must be at most the batch it grows to, 8",
         ),
+        ({"ending": {"patience": 2}}, "ending.patience needs held-out losses: give data.held_out"),
         (
             {"train": {"steps": None, "time": "1h"}, "schedule": {"warmup_steps": 5}},
             "schedule.warmup_steps goes with steps",

@@ -113,6 +113,17 @@ def test_t2_finished_phases_are_fixed_and_later_ones_are_free(corpus: Path, tmp_
         identity.refuse_changes(of(1), identity_of(longer, 1), where="it")
 
 
+def test_t2_another_growth_of_the_batches_is_another_run(corpus: Path, tmp_path: Path) -> None:
+    def of(**train: Any) -> identity.Identity:
+        return identity_of(open_phases(recipe(corpus, tmp_path / "run", train=train)), 0)
+
+    grows = {"first": 4, "steps": 10, "sizes": 2}
+    identity.refuse_changes(of(batch_warmup=grows), of(batch_warmup=grows), where="it")
+    for other in (None, grows | {"steps": 20}, grows | {"first": 2}):
+        with pytest.raises(ConfigError, match=r"train\.batch_warmup is '.*' here, '4 rows from"):
+            identity.refuse_changes(of(batch_warmup=grows), of(batch_warmup=other), where="it")
+
+
 def test_a_warm_up_longer_than_the_budget_comes_to_is_refused(corpus: Path, tmp_path: Path) -> None:
     train, schedule = {"steps": None, "epochs": 1.0}, {"warmup_steps": 51}
     config = recipe(corpus, tmp_path / "run", train=train, schedule=schedule)
