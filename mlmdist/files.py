@@ -170,14 +170,14 @@ class _LocalFile:
     """Positioned reads of a descriptor: a memory map would die by SIGBUS when the file is cut."""
 
     def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_RDONLY)
-        self.size = os.fstat(self._descriptor).st_size
+        self._file = path.open("rb", buffering=0)
+        self.size = os.fstat(self._file.fileno()).st_size
 
     def read(self, offset: int, size: int) -> bytes:
-        return os.pread(self._descriptor, size, offset)
+        return os.pread(self._file.fileno(), size, offset)
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        self._file.close()
 
 
 class _Object:

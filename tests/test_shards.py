@@ -118,6 +118,7 @@ def test_s2_any_flipped_byte_of_a_block_is_named(
         with pytest.raises(DataError, match=r"000000\.tar: block 000001 at byte"):
             opened.read_block(1)
         opened.read_block(0)
+        opened.close()
 
 
 @pytest.mark.parametrize("name", FIELDS)

@@ -2,11 +2,12 @@
 
 import logging
 import os
-import select
+import resource
 import signal
 import socket
 import time
 from dataclasses import asdict, dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from mlmdist.train.lines import Connection
 log = logging.getLogger(__name__)
 
 OWN_FAILURE_GRACE_SECONDS = 0.5
+OTHER_FILES = 1024  # that rank 0 has open beside a connection to each rank
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Hub:
         self, *, world_size: int, word: str, peer_seconds: float, hang_seconds: float
     ) -> None:
         self.word, self.peer_seconds, self.hang_seconds = word, peer_seconds, hang_seconds
+        allow_files(world_size + OTHER_FILES)
         self.listener = socket.create_server(("", 0), backlog=max(16, world_size))
         self.port: int = self.listener.getsockname()[1]
         now = time.monotonic()
@@ -123,7 +126,7 @@ class Hub:
         """Read once from whoever speaks within `seconds`."""
         by_socket = {peer.connection: peer for peer in self._present() if peer.connection}
         listened_to: list[Any] = [self.listener, *self.strangers, *by_socket]
-        ready, _, _ = select.select(listened_to, [], [], seconds)
+        ready: list[Any] = wait(listened_to, seconds)
         for speaker in ready:
             if speaker is self.listener:
                 self.strangers.append(Connection(self.listener.accept()[0]))
@@ -207,6 +210,16 @@ class Hub:
             f"at: {last[0].where}{others}; the same command resumes the run",
             ranks,
         )
+
+
+def allow_files(count: int) -> None:
+    """Let this process open `count` files, as far as its hard limit goes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY not in (soft, hard) and hard < count:
+        log.warning("%d open files are allowed (ulimit -Hn), %d may be needed", hard, count)
+    if soft != resource.RLIM_INFINITY and soft < count:
+        allowed = count if hard == resource.RLIM_INFINITY else min(count, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 def machine() -> str:

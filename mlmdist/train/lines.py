@@ -1,8 +1,8 @@
 """JSON lines over a socket: what the watchdog's two ends send each other."""
 
 import json
-import select
 import socket
+from multiprocessing.connection import wait
 from typing import Any
 
 MAX_LINE_BYTES = 1 << 16
@@ -18,7 +18,7 @@ class Connection:
         self._rest = b""
 
     def fileno(self) -> int:
-        """The descriptor, so that `select` takes this object."""
+        """The descriptor, so that `wait` takes this object."""
         return self.endpoint.fileno()
 
     def send(self, message: dict[str, Any]) -> None:
@@ -31,8 +31,7 @@ class Connection:
     def receive(self, seconds: float) -> tuple[list[dict[str, Any]], bool]:
         """The lines that came within `seconds`, and whether the connection is still open."""
         try:
-            ready, _, _ = select.select([self.endpoint], [], [], seconds)
-            if not ready:
+            if not wait([self.endpoint], seconds):
                 return [], True
             data = self.endpoint.recv(MAX_LINE_BYTES)
         except TimeoutError:

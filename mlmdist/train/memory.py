@@ -18,6 +18,10 @@ from mlmdist.train import costs
 
 FAILURES = ("DefaultCPUAllocator", "can't allocate memory", "out of memory", "bad_alloc")
 ASKED = re.compile(r"(?:[Tt]ried to allocate|allocate) ([\d.]+) ?(bytes|[KMGT]iB)")
+VAGUE = ("could not create a ", "could not execute a primitive", "could not initialize a memory")
+"""What oneDNN says where it finds no memory for its code and scratch, and for other reasons too."""
+
+VAGUE_SHARE = 0.25  # of the activations' memory: if less is free, that is the reason
 UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 USABLE = 0.6  # of memory; the rest is lost between blocks, and to what the estimate leaves out
 STATUS, MACHINE = Path("/proc/self/statm"), Path("/proc/meminfo")
@@ -55,9 +59,9 @@ class Memory:
         try:
             yield
         except (RuntimeError, MemoryError) as error:  # torch.OutOfMemoryError is a RuntimeError
-            if not is_failure(error):
-                raise
             largest = max(batch.micro_batches, key=lambda one: len(one.tokens))
+            if not is_failure(error) and not (is_vague(error) and self._is_short(largest)):
+                raise
             raise ConfigError(self._message(largest, asked_bytes(str(error)))) from None
 
     def _message(self, micro_batch: MicroBatch, asked: int) -> str:
@@ -75,7 +79,16 @@ class Memory:
 
     def _fitting(self, micro_batch: MicroBatch, rows: int, asked: int) -> int:
         growth = max(0, self.used() - self.base)
-        estimate = costs.activation_bytes(
+        needed = max(self._estimate(micro_batch), growth + asked)
+        return fitting_rows(rows, needed, growth + self.free())
+
+    def _is_short(self, micro_batch: MicroBatch) -> bool:
+        """Whether little is free, seen from what the step's activations take."""
+        return self.free() < VAGUE_SHARE * self._estimate(micro_batch)
+
+    def _estimate(self, micro_batch: MicroBatch) -> int:
+        """Bytes of the activations of a micro-batch."""
+        return costs.activation_bytes(
             self.config.model,
             self.vocab_size,
             np.diff(micro_batch.cu_lengths).tolist(),
@@ -83,7 +96,6 @@ class Memory:
             self.config.train.precision,
             recomputes=self.config.train.activation_checkpointing,
         )
-        return fitting_rows(rows, max(estimate, growth + asked), growth + self.free())
 
 
 def is_failure(error: BaseException) -> bool:
@@ -91,6 +103,11 @@ def is_failure(error: BaseException) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return any(word in str(error) for word in FAILURES)
+
+
+def is_vague(error: BaseException) -> bool:
+    """Whether an error may say that memory was not given, or something else."""
+    return any(str(error).startswith(word) for word in VAGUE)
 
 
 def asked_bytes(message: str) -> int:

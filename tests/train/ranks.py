@@ -98,7 +98,8 @@ def _rank(
         answer = (True, work(here, *arguments))
         dist.barrier()
     except BaseException:
-        answer = (False, traceback.format_exc())
+        said = traceback.format_exc()
+        answer = (False, f"{said.splitlines()[-1]}\n{said}")
     sender.send_bytes(pickle.dumps(answer))  # tensors by value: this process ends at once
     sys.stdout.flush()
     sys.stderr.flush()

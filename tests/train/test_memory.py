@@ -28,7 +28,6 @@ GPU_SAYS = (
 )
 CONFIG = config(Case(1, "fp32", 1))
 TRAIN = CONFIG.train
-NUM_ROWS = 1500
 
 
 @pytest.mark.parametrize(
@@ -50,6 +49,17 @@ def test_other_errors_are_left_as_they_are() -> None:
     assert memory.is_failure(MemoryError())
     with pytest.raises(RuntimeError, match="mat1 and mat2"), watched().explained(batch_of(1)):
         torch.ones(2, 3) @ torch.ones(2, 3)
+
+
+@pytest.mark.parametrize(("free", "raised"), [(0, ConfigError), (1 << 40, RuntimeError)])
+def test_onednns_words_mean_memory_only_where_little_is_free(
+    free: int, raised: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory_ = watched()
+    monkeypatch.setattr(memory_, "free", lambda: free)
+    with pytest.raises(raised) as caught, memory_.explained(batch_of(4)):
+        raise RuntimeError("could not create a primitive")
+    assert type(caught.value) is raised
 
 
 @pytest.mark.parametrize(
@@ -75,23 +85,18 @@ def take_all_but(num_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def starved(here: Place, num_rows: int) -> str:
-    """What a step says that has 64 MiB for so many rows."""
-    engine = engine_with(Case(0, "fp32", 1), here, width=64, micro_batch=num_rows)
+def starved(here: Place, precision: str, mebibytes: int, num_rows: int) -> str:
+    """What a step over so many rows says that has so many MiB; empty if it has enough."""
+    engine = engine_with(Case(0, precision, 1), here, width=64, micro_batch=num_rows)
     step(engine, batch_of(8))
     big = batch_of(num_rows)
-    take_all_but(64 << 20)
+    take_all_but(mebibytes << 20)
     engine.memory.base = engine.memory.used()
     try:
         step(engine, big)
     except ConfigError as error:
-        said = str(error)
-    else:
-        return "it had enough"
-    fitting = int(said.partition("; train.micro_batch=")[2].split()[0])
-    engine.deepspeed.zero_grad()
-    step(engine, batch_of(fitting))
-    return said
+        return str(error)
+    return ""
 
 
 def step(engine: Engine, batch: StepBatch) -> None:
@@ -99,12 +104,19 @@ def step(engine: Engine, batch: StepBatch) -> None:
 
 
 @pytest.mark.dist
-def test_a_real_failure_names_the_micro_batch_and_one_that_does_fit() -> None:
-    (said,) = on_ranks(1, starved, NUM_ROWS)
-    assert said.startswith(f"train.micro_batch={NUM_ROWS}: {NUM_ROWS} rows at once do not fit")
-    assert "MB more was asked for" in said
+@pytest.mark.parametrize(
+    ("precision", "mebibytes", "num_rows"), [("fp32", 64, 1500), ("bf16", 256, 5000)]
+)
+def test_a_real_failure_names_the_micro_batch_and_one_that_does_fit(
+    precision: str, mebibytes: int, num_rows: int
+) -> None:
+    (said,) = on_ranks(1, starved, precision, mebibytes, num_rows)
+    assert said.startswith(f"train.micro_batch={num_rows}: {num_rows} rows at once do not fit")
+    assert "more was asked for" in said
     assert "B was there); train.micro_batch=" in said
     assert said.endswith(" should fit, or try train.activation_checkpointing=true")
+    fitting = int(said.partition("; train.micro_batch=")[2].split()[0])
+    assert on_ranks(1, starved, precision, mebibytes, fitting) == [""]
 
 
 def test_with_one_row_there_are_other_ways() -> None:

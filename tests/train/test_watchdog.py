@@ -2,10 +2,11 @@
 
 import multiprocessing
 import os
+import resource
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -261,6 +262,34 @@ def test_a_stranger_without_the_word_is_not_let_in() -> None:
     assert hub.peers[1].connection is None
     assert hub.strangers == []
     stranger.close()
+    hub.close()
+
+
+@pytest.fixture
+def few_files() -> Iterator[int]:
+    """The usual soft limit of open files; the limit above it, to which a process may rise."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+    yield hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_ranks_beyond_the_usual_limit_of_files_are_heard(few_files: int) -> None:
+    world_size = 1100
+    hub = Hub(world_size=world_size, word="word", peer_seconds=60, hang_seconds=60)
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > world_size
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, few_files))  # the other ends are here too
+    ends = []
+    for rank in range(1, world_size):
+        ends.append(Connection(socket.create_connection(("127.0.0.1", hub.port))))
+        ends[-1].send({"word": "word", "hello": {"rank": rank, "pid": rank, "machine": "x"}})
+        hub._listen(5.0)  # accepts
+        hub._listen(5.0)  # admits
+    assert all(peer.connection for peer in hub.peers.values() if peer.rank)
+    assert hub.turn(0.01, {"count": 1, "ticks": 0, "where": "here"}) is None
+    for end in ends:
+        assert end.receive(5.0) == ([{"alive": True}], True)
+        end.close()
     hub.close()
 
 
