@@ -107,13 +107,21 @@ def read_documents(path: AnyPath) -> Iterator[Document]:
 
     Raises DataError naming the file and line where a line is damaged or cut short.
     """
+    number = 0
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                if not line.endswith(b"\n"):
-                    raise ValueError("the line is cut short")
-                yield from_line(line)
-            except ValueError as error:
-                raise DataError(
-                    f"{path}, line {number}: {error}; remove the file and run `clean` again"
-                ) from error
+        for line in file:  # not by `enumerate`, which holds the last line; it may be of 100 MB
+            number += 1
+            document = _document(path, number, line)
+            del line
+            yield document
+
+
+def _document(path: AnyPath, number: int, line: bytes) -> Document:
+    try:
+        if not line.endswith(b"\n"):
+            raise ValueError("the line is cut short")
+        return from_line(line)
+    except ValueError as error:
+        raise DataError(
+            f"{path}, line {number}: {error}; remove the file and run `clean` again"
+        ) from error

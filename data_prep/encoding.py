@@ -6,7 +6,7 @@ is encoded in bounded memory, but for its text and its arrays (about 4 bytes a t
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -44,15 +44,15 @@ class Tokens:
 
 
 @dataclass(frozen=True)
-class Paragraph:
-    """A paragraph to encode, normalised."""
+class Run:
+    """Paragraphs to encode at once, normalised, none of them empty."""
 
-    text: str
-    document: int
-    """Its place among the documents that are encoded together."""
+    texts: list[str] = field(default_factory=list)
+    documents: list[int] = field(default_factory=list)
+    """The place of each paragraph's document among those that are encoded together."""
 
-    whole: bool
-    """Whether it is one sentence, which is not looked into."""
+    whole: list[bool] = field(default_factory=list)
+    """Whether a paragraph is one sentence, which is not looked into."""
 
 
 class Encoder:
@@ -75,19 +75,17 @@ class Encoder:
         found: tuple[list[np.ndarray], ...] = ([], [], [])  # tokens, sentence starts, word starts
         tagged: list[np.ndarray] = []
         before, disagreements = 0, 0
-        for run in _runs(_paragraphs(documents, self.tokenizer)):
-            texts = [paragraph.text for paragraph in run]
-            whole = np.array([paragraph.whole for paragraph in run], dtype=np.bool_)
+        for run in _runs(documents, self.tokenizer):
+            texts = run.texts
             encoded = self.tokenizer.encode_with_ends(texts)
             words, disagreed = word_starts(texts, encoded, self.tokenizer, self.words)
             tags = tags_of(texts, encoded, words, self.tags)
-            sentences = find_sentence_starts(texts, encoded, whole)
+            sentences = find_sentence_starts(texts, encoded, np.array(run.whole, np.bool_))
             part = encoded.tokens.astype(self.dtype), sentences + before, words
             for column, array in zip(found, part, strict=True):
                 column.append(array)
             tagged += [] if tags is None else [tags]
-            places = [paragraph.document + 1 for paragraph in run]
-            np.add.at(counts, places, np.diff(encoded.ptr))
+            np.add.at(counts, np.array(run.documents, np.int64) + 1, np.diff(encoded.ptr))
             before += len(encoded.tokens)
             disagreements += disagreed
         tokens, sentences, words = map(_joined, found)
@@ -170,24 +168,18 @@ def find_sentence_starts(
     return np.flatnonzero(starts[:-1])
 
 
-def _paragraphs(documents: Sequence[Document], tokenizer: Tokenizer) -> Iterator[Paragraph]:
-    """The normalised paragraphs of the documents; none is empty."""
+def _runs(documents: Sequence[Document], tokenizer: Tokenizer) -> Iterator[Run]:
+    """The paragraphs in runs of about RUN_CHARACTERS; one run, empty, if there are none."""
+    run, size = Run(), 0
     for number, document in enumerate(documents):
-        for paragraph in document.paragraphs:
-            if text := tokenizer.normalize(paragraph):
-                yield Paragraph(text, number, document.sentences_given)
-
-
-def _runs(paragraphs: Iterator[Paragraph]) -> Iterator[list[Paragraph]]:
-    """Paragraphs in runs of about RUN_CHARACTERS; one run, empty, if there are none."""
-    run: list[Paragraph] = []
-    size = 0
-    for paragraph in paragraphs:
-        if run and size + len(paragraph.text) > RUN_CHARACTERS:
-            yield run
-            run, size = [], 0
-        run.append(paragraph)
-        size += len(paragraph.text)
+        for text in filter(None, tokenizer.normalize_all(document.paragraphs)):
+            if run.texts and size + len(text) > RUN_CHARACTERS:
+                yield run
+                run, size = Run(), 0
+            run.texts.append(text)
+            run.documents.append(number)
+            run.whole.append(document.sentences_given)
+            size += len(text)
     yield run
 
 

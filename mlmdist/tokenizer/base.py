@@ -17,11 +17,12 @@ from mlmdist.tokenizer.memo import WordMemo, WordTokens
 from mlmdist.tokenizer.text import in_word
 from mlmdist.tokenizer.vocabulary import Encoded, Vocabulary
 
-BATCH_CHARS = 1 << 21  # of text that is in words at once
+BATCH_CHARS = 1 << 17  # of text at once: what is made of it stays in the processor's cache
 LONGEST_CHARS = 1 << 20
 """Longer texts are cut, so that memory and time stay bounded; see `Tokenizer.encode_with_ends`."""
 
 LOOK_AHEAD_CHARS = 256  # that a token must see behind it, where a long text is cut inside a word
+MOST_TOKENS = 4  # of a character: its bytes
 MAX_MEAN_WORD = 16  # characters; a text of longer words has no spaces between its words
 
 TextTokens = tuple[np.ndarray, np.ndarray]
@@ -56,6 +57,10 @@ class Tokenizer(ABC):
     @abstractmethod
     def normalize(self, text: str) -> str:
         """The text that tokens and their ends refer to: no space at its ends, none doubled."""
+
+    def normalize_all(self, texts: Sequence[str]) -> Iterator[str]:
+        """Each text normalised; a kind may have a faster way for many."""
+        return map(self.normalize, texts)
 
     @abstractmethod
     def decode(self, tokens: Sequence[int]) -> str:
@@ -93,7 +98,7 @@ class Tokenizer(ABC):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, without special tokens; texts are normalised first."""
-        encoded = self.encode_with_ends([self.normalize(text) for text in texts])
+        encoded = self.encode_with_ends(list(self.normalize_all(texts)))
         return [encoded.tokens[a:b].tolist() for a, b in pairwise(encoded.ptr.tolist())]
 
     def encode_with_ends(self, texts: Sequence[str]) -> Encoded:
@@ -105,9 +110,9 @@ class Tokenizer(ABC):
         """
         made = [self._encode_batch(batch) for batch in _batches(texts)]
         counts = np.concatenate([np.zeros(1, dtype=np.int64), *(part[2] for part in made)])
-        nothing = np.zeros(0, dtype=np.int32)
-        tokens = np.concatenate([nothing, *(part[0] for part in made)])
-        chars = np.concatenate([nothing, *(part[1] for part in made)])
+        tokens = _end_to_end([part[0] for part in made])
+        chars = _end_to_end([part[1] for part in made])
+        del made
         total = sum(map(len, texts))
         char_end = np.cumsum(chars, dtype=np.int32 if total < 1 << 31 else np.int64)
         assert not len(tokens) or char_end[-1] == total, "tokens do not cover their text"
@@ -126,7 +131,7 @@ class Tokenizer(ABC):
         if len(whole) == len(texts):
             return _splice(texts, whole)
         in_words = ["" if number in whole else text for number, text in enumerate(texts)]
-        numbers = self._number(" ".join(in_words).split(" "))
+        numbers = self._number(" ".join(in_words))
         found = self.memo.find(numbers)
         num_words = np.array(spaces) + 1
         num_words[list(whole)] = 1
@@ -142,9 +147,9 @@ class Tokenizer(ABC):
             return found.tokens, found.chars, counts
         return _splice(texts, whole, found.tokens, found.chars, counts)
 
-    def _number(self, words: list[str]) -> Int64[np.ndarray, "words"]:
-        """The words' numbers in the memo, which knows their tokens afterwards."""
-        numbers = self.memo.number(words)
+    def _number(self, text: str) -> Int64[np.ndarray, "words"]:
+        """The numbers of a text's words in the memo, which knows their tokens afterwards."""
+        numbers = self.memo.number(text)
         if self.memo.new:
             try:
                 self.memo.learn(self._encode_words(self.memo.new))
@@ -157,9 +162,13 @@ class Tokenizer(ABC):
         """The tokens of a text of any length."""
         if len(text) <= LONGEST_CHARS:
             return self._encode_stretch(text, opens=True)
-        parts = list(self._encode_stretches(text))
-        tokens, chars = zip(*parts, strict=True)
-        return np.concatenate(tokens), np.concatenate(chars)
+        most = MOST_TOKENS * len(text)  # pages that are never written take no memory
+        tokens, chars = np.empty(most, np.int32), np.empty(most, np.int32)
+        stop = 0
+        for some_tokens, some_chars in self._encode_stretches(text):
+            start, stop = stop, stop + len(some_tokens)
+            tokens[start:stop], chars[start:stop] = some_tokens, some_chars
+        return tokens[:stop], chars[:stop]
 
     def _encode_stretches(self, text: str) -> Iterator[TextTokens]:
         """The tokens of a long text, stretch after stretch."""
@@ -248,7 +257,13 @@ def _splice(
         counts[number] = len(whole[number][0])
     runs.append((tokens[begin:], chars[begin:]))
     all_tokens, all_chars = zip(*runs, strict=True)
-    return np.concatenate(all_tokens), np.concatenate(all_chars), counts
+    return _end_to_end(all_tokens), _end_to_end(all_chars), counts
+
+
+def _end_to_end(parts: Sequence[Int32[np.ndarray, "_"]]) -> Int32[np.ndarray, "total"]:
+    """The parts joined; a part that is all of it is not copied."""
+    some = [part for part in parts if len(part)]
+    return some[0] if len(some) == 1 else np.concatenate([np.zeros(0, np.int32), *some])
 
 
 def _settled(chars: Int32[np.ndarray, "total"]) -> int:

@@ -3,12 +3,13 @@
 A memo only remembers: with any content, also none, the same texts give the same tokens.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int32, Int64, UInt8
+
+from mlmdist.tokenizer.word_table import WordTable
 
 MAX_WORDS = 1 << 20
 """Words kept: at most about 200 bytes each, so 200 MB."""
@@ -46,19 +47,6 @@ class Found:
     reach: Float64[np.ndarray, "words"]
 
 
-class _Numbers(dict[str, int]):
-    """Words by number; a word asked for the first time gets the next one and is noted."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.new: list[str] = []
-
-    def __missing__(self, word: str) -> int:
-        number = self[word] = len(self)
-        self.new.append(word)
-        return number
-
-
 class WordMemo:
     """A bounded table of words and their tokens.
 
@@ -72,7 +60,10 @@ class WordMemo:
 
     def clear(self) -> None:
         """Forget every word but the empty one, which has no tokens."""
-        self.numbers = _Numbers()
+        self.table = WordTable()
+        self.new: list[str] = []
+        """The words that have a number but no tokens yet, in the order of their numbers."""
+
         self.first = _Column(np.int32)
         self.counts = _Column(np.int32)
         self.weight = _Column(np.float64)
@@ -80,25 +71,22 @@ class WordMemo:
         self.came_again = _Column(np.bool_)
         self.tokens = _Column(np.int32)
         self.chars = _Column(np.uint8)
-        self.number([""])
+        self.number("")
         none, one = np.zeros(0, dtype=np.int32), np.zeros(1)
         self.learn(WordTokens(none, none.astype(np.uint8), one.astype(np.int64), one, one + np.inf))
 
-    def number(self, words: Sequence[str]) -> Int64[np.ndarray, "words"]:
-        """The words' numbers. What they become must be learned, if `new` then names any."""
-        if len(self.numbers) > self.max_words:
+    def number(self, text: str) -> Int64[np.ndarray, "words"]:
+        """The numbers of the words between the spaces of a text.
+
+        What they become must be learned, if `new` then names any. Raises UnicodeError for a lone
+        surrogate.
+        """
+        if len(self.table) > self.max_words:
             self._forget()
-        known = len(self.numbers)
-        numbers = np.fromiter(
-            map(self.numbers.__getitem__, words), dtype=np.int64, count=len(words)
-        )
+        known = len(self.table)
+        numbers, self.new = self.table.number(text)
         self.came_again.values[numbers[numbers < known]] = True
         return numbers
-
-    @property
-    def new(self) -> list[str]:
-        """The words that have a number but no tokens yet, in the order of their numbers."""
-        return self.numbers.new
 
     def learn(self, made: WordTokens) -> None:
         """Remember the tokens of the words that are new."""
@@ -110,7 +98,7 @@ class WordMemo:
         self.came_again.add(np.zeros(len(made.counts), dtype=np.bool_))
         self.tokens.add(made.tokens)
         self.chars.add(made.chars)
-        self.numbers.new = []
+        self.new = []
 
     def find(self, numbers: Int64[np.ndarray, "words"]) -> Found:
         """What the words of these numbers become."""
@@ -132,10 +120,11 @@ class WordMemo:
         kept = 1 + np.flatnonzero(self.came_again.filled[1:])  # the empty word stays anyway
         if len(kept) > self.max_words // 2:
             kept = kept[:0]
-        words = np.array(list(self.numbers), dtype=object)[kept].tolist()
-        found = self.find(kept)
+        words, found = self.table.words(kept), self.find(kept)
         self.clear()
-        self.number(words)
+        if not words:
+            return
+        self.number(" ".join(words))
         self.learn(
             WordTokens(
                 found.tokens,

@@ -10,7 +10,7 @@ mlmdist/tokenizer/unigram.py.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -23,7 +23,7 @@ from sentencepiece import sentencepiece_model_pb2
 from mlmdist.errors import DataError
 from mlmdist.tokenizer.base import MAX_MEAN_WORD, TextTokens, Tokenizer
 from mlmdist.tokenizer.memo import ALONE, MAX_WORD_CHARS, WordTokens
-from mlmdist.tokenizer.text import SPACE, normalize
+from mlmdist.tokenizer.text import SPACE, normalize, normalize_all
 from mlmdist.tokenizer.unigram import UnigramWords
 from mlmdist.tokenizer.vocabulary import SPECIAL_TOKENS, Vocabulary, make_vocabulary
 
@@ -54,6 +54,10 @@ class SentencePieceTokenizer(Tokenizer):
     def normalize(self, text: str) -> str:
         """NFKC, runs of whitespace as one space, none at the ends."""
         return normalize(text)
+
+    def normalize_all(self, texts: Sequence[str]) -> Iterator[str]:
+        """Each text normalised."""
+        return normalize_all(texts)
 
     @cached_property
     def hash(self) -> str:

@@ -166,7 +166,7 @@ class WordPieceTokenizer(Tokenizer):
         None if one of these may have other tokens in the text than alone.
         """
         units = _UNITS.findall(text)
-        words = [unit.removeprefix(" ") for unit in units]
+        words = " ".join([unit.removeprefix(" ") for unit in units])
         found = self.memo.find(self._number(words))
         if (found.reach < 0).any():
             return None

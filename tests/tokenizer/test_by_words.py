@@ -169,7 +169,7 @@ def test_what_the_memo_holds_changes_nothing() -> None:
         batches = [lines[first : first + size] for first in range(0, len(lines), size)]
         tokens = [token for batch in batches for token in as_lists(forgetful, batch)[0]]
         assert tokens == expected[0]
-        assert len(forgetful.memo.numbers) < 7 + 50 * 26
+        assert len(forgetful.memo.table) < 7 + 50 * 26
     assert as_lists(tokenizer, lines) == expected
 
 
@@ -178,8 +178,9 @@ def test_the_memo_keeps_what_came_again() -> None:
     tokenizer.memo = WordMemo(max_words=20)
     for number in range(200):
         tokenizer.encode_with_ends([f"ba ki lo {number}"])
-    assert len(tokenizer.memo.numbers) <= 22
-    assert {"", "ba", "ki", "lo"} <= set(tokenizer.memo.numbers)
+    assert len(tokenizer.memo.table) <= 22
+    table = tokenizer.memo.table
+    assert {"", "ba", "ki", "lo"} <= set(table.words(np.arange(len(table))))
 
 
 def test_a_text_that_cannot_be_encoded_leaves_no_trace() -> None:
