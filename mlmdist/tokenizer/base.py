@@ -17,7 +17,7 @@ from mlmdist.tokenizer.memo import WordMemo, WordTokens
 from mlmdist.tokenizer.text import in_word
 from mlmdist.tokenizer.vocabulary import Encoded, Vocabulary
 
-BATCH_CHARS = 1 << 17  # of text at once: what is made of it stays in the processor's cache
+BATCH_CHARS = 1 << 21  # of text that is in words at once
 LONGEST_CHARS = 1 << 20
 """Longer texts are cut, so that memory and time stay bounded; see `Tokenizer.encode_with_ends`."""
 

@@ -15,7 +15,7 @@ from jaxtyping import Float64, Int32, Int64
 CODE_BITS = 21  # of a Unicode code point
 NO_CODE = (1 << CODE_BITS) - 1  # no code point
 NOWHERE = -1
-PLACES_AT_ONCE = 1 << 14  # characters of words, so that their sums stay in the processor's cache
+PLACES_AT_ONCE = 1 << 15  # characters of words, so that their sums stay in the processor's cache
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio (Knuth, TAOCP 3, 6.4)
 
 
