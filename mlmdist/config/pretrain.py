@@ -80,7 +80,7 @@ class Pretrain(Section):
     def _schedule_fits(self) -> "Pretrain":
         """As far as that is known before the data is."""
         for where, steps in self._known_steps():
-            _refuse_a_schedule_longer_than(steps, self.schedule, where)
+            self.schedule.check(steps, where)
         if self.schedule.warmup_steps is not None and self._by_clock:
             raise ValueError("schedule.warmup_steps goes with steps, the run by time: use warmup")
         return self
@@ -118,14 +118,3 @@ def _only_one(where: str, given: list[str], rule: str) -> None:
     if len(given) != 1:
         found = f"{' and '.join(given)} are given" if given else "no budget"
         raise ValueError(f"{where}: {found}; {rule}")
-
-
-def _refuse_a_schedule_longer_than(steps: int, schedule: Schedule, where: str) -> None:
-    warmup = schedule.num_warmup_steps(steps)
-    if warmup > steps:
-        raise ValueError(f"schedule.warmup_steps={warmup} must be at most {where}={steps}")
-    if schedule.kind == "wsd" and warmup + schedule.num_decay_steps(steps) > steps:
-        raise ValueError(
-            f"schedule: {warmup} steps up and {schedule.num_decay_steps(steps)} down must be "
-            f"at most {where}={steps} together; lower schedule.warmup or schedule.decay"
-        )

@@ -54,6 +54,26 @@ class Schedule(Section):
         """Steps at the end of a run of `num_steps` in which `wsd` falls."""
         return round(self.decay * num_steps)
 
+    def check(self, num_steps: int, where: str) -> None:
+        """Raise ValueError if it does not fit so many steps, which stand at `where`."""
+        warmup, decay = self.num_warmup_steps(num_steps), self.num_decay_steps(num_steps)
+        if warmup > num_steps:
+            raise ValueError(f"schedule.warmup_steps={warmup} must be at most {where}={num_steps}")
+        if self.kind == "wsd" and warmup + decay > num_steps:
+            raise ValueError(
+                f"schedule: {warmup} steps up and {decay} down must be at most {where}={num_steps} "
+                "together; lower schedule.warmup or schedule.decay"
+            )
+
+    @model_validator(mode="after")
+    def _shares_fit(self) -> "Schedule":
+        if self.kind == "wsd" and self.warmup_steps is None and self.warmup + self.decay > 1:
+            raise ValueError(
+                f"warmup={self.warmup:g} and decay={self.decay:g} are shares of one run: at most 1 "
+                "together; lower one"
+            )
+        return self
+
 
 class BatchWarmup(Section):
     """Batches that begin small and grow to `train.global_batch` (Smith et al. 2018)."""

@@ -130,17 +130,18 @@ def mean_length(sources: Sources) -> float:
 
 
 def _with_schedules(config: Pretrain, phases: list[Phase]) -> Iterator[Phase]:
-    """The phases, each with the steps of its schedule, which a warm-up must fit in."""
+    """The phases, each with the steps of its schedule, which must fit them."""
     whole = sum(phase.num_batches or 0 for phase in phases)
     for phase in phases:
+        if phase.num_batches is None:
+            yield phase
+            continue
         steps = phase.num_batches if phase.own_schedule else whole
-        warmup = config.schedule.warmup_steps
-        if phase.num_batches is not None and warmup is not None and warmup > (steps or 0):
-            raise ConfigError(
-                f"schedule.warmup_steps={warmup} must be at most the steps that the budget comes "
-                f"to, {steps}"
-            )
-        yield replace(phase, schedule_steps=None if phase.num_batches is None else steps)
+        try:
+            config.schedule.check(steps, "the budget's steps")
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+        yield replace(phase, schedule_steps=steps)
 
 
 def identity_of(phases: tuple[Phase, ...], current: int) -> Identity:

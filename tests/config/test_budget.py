@@ -82,6 +82,13 @@ TWO = [{"steps": 5}, {"steps": 6}]
             "schedule.warmup_steps goes with steps",
         ),
         (
+            {
+                "train": {"steps": None, "time": "1h"},
+                "schedule": {"kind": "wsd", "warmup": 0.5, "decay": 0.6},
+            },
+            "warmup=0.5 and decay=0.6 are shares of one run: at most 1 together",
+        ),
+        (
             {"train": {"steps": None}, "phases": TWO, "schedule": {"warmup_steps": 12}},
             "schedule.warmup_steps=12 must be at most the phases' steps=11",
         ),

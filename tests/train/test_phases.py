@@ -124,10 +124,19 @@ def test_t2_another_growth_of_the_batches_is_another_run(corpus: Path, tmp_path:
             identity.refuse_changes(of(batch_warmup=grows), of(batch_warmup=other), where="it")
 
 
-def test_a_warm_up_longer_than_the_budget_comes_to_is_refused(corpus: Path, tmp_path: Path) -> None:
-    train, schedule = {"steps": None, "epochs": 1.0}, {"warmup_steps": 51}
+@pytest.mark.parametrize(
+    ("schedule", "said"),
+    [
+        ({"warmup_steps": 51}, r"warmup_steps=51 must be at most the budget's steps=50"),
+        ({"kind": "wsd", "warmup_steps": 46}, r"46 steps up and 5 down must be at most .*=50"),
+    ],
+)
+def test_a_schedule_longer_than_the_budget_comes_to_is_refused(
+    schedule: dict[str, Any], said: str, corpus: Path, tmp_path: Path
+) -> None:
+    train = {"steps": None, "epochs": 1.0}
     config = recipe(corpus, tmp_path / "run", train=train, schedule=schedule)
-    with pytest.raises(ConfigError, match=r"warmup_steps=51 must be at most the steps that .* 50"):
+    with pytest.raises(ConfigError, match=said):
         open_phases(config)
 
 
