@@ -15,9 +15,19 @@ RowsRead = Mapping[str, int]
 
 
 def loader_of(
-    phase: Phase, here: Place, position: Position, num_batches: int, alive: Callable[[], None]
+    phase: Phase,
+    here: Place,
+    position: Position,
+    num_batches: int,
+    alive: Callable[[], None],
+    *,
+    micro_batch: int | None = None,
+    checked: bool = False,
 ) -> Loader:
-    """The batches of a phase from `position` on, up to number `num_batches` of the run."""
+    """The batches of a phase from `position` on, up to number `num_batches` of the run.
+
+    In rows of `micro_batch`, if not of the recipe's; data that is `checked` is not looked through.
+    """
     config, sources = phase.config, phase.sources
     return Loader(
         config.data,
@@ -25,13 +35,14 @@ def loader_of(
         vocabulary=sources.tokenizer.vocabulary,
         seed=config.seed,
         global_batch=phase.batch_size,
-        micro_batch=config.train.micro_batch,
+        micro_batch=micro_batch or config.train.micro_batch,
         rank=here.rank,
         world_size=here.world_size,
         position=position,
         num_batches=num_batches,
         listed=word_keys(sources.listed),
         alive=alive,
+        checked=checked,
     )
 
 

@@ -13,16 +13,16 @@ import numpy as np
 from mlmdist.config.pretrain import Pretrain
 from mlmdist.data.batch import MicroBatch
 from mlmdist.data.loader import Loader
-from mlmdist.data.mask_weights import word_keys
 from mlmdist.data.pairs import Spans
 from mlmdist.data.reader import Windows
 from mlmdist.data.sequence import Position
 from mlmdist.data.stand_in import NO_DOCUMENT
+from mlmdist.dist import Place
 from mlmdist.errors import ConfigError, DataError
 from mlmdist.tokenizer import SPACE, Tokenizer
 from mlmdist.train import folder
 from mlmdist.train.budget import ENDLESS
-from mlmdist.train.phase_data import entry, rows_behind
+from mlmdist.train.phase_data import entry, loader_of, rows_behind
 from mlmdist.train.phases import Phase, open_phases
 from mlmdist.train.record import PREFIX, Record
 from mlmdist.train.sources import Sources
@@ -74,20 +74,9 @@ def _make(phase: Phase, position: Position, number: int) -> Step:
 
 def _loader(phase: Phase, position: Position) -> Loader:
     """The loader of a phase, which makes whole batches."""
-    config, sources = phase.config, phase.sources
-    return Loader(
-        config.data,
-        shards=tuple(sources.train.values()),
-        vocabulary=sources.tokenizer.vocabulary,
-        seed=config.seed,
-        global_batch=phase.batch_size,
-        micro_batch=config.train.global_batch,
-        rank=0,
-        world_size=1,
-        position=position,
-        num_batches=ENDLESS,
-        listed=word_keys(sources.listed),
-        checked=True,
+    rows = phase.config.train.global_batch
+    return loader_of(
+        phase, Place(), position, ENDLESS, lambda: None, micro_batch=rows, checked=True
     )
 
 
