@@ -59,10 +59,11 @@ class Schedule(Section):
         warmup, decay = self.num_warmup_steps(num_steps), self.num_decay_steps(num_steps)
         if warmup > num_steps:
             raise ValueError(f"schedule.warmup_steps={warmup} must be at most {where}={num_steps}")
-        if self.kind == "wsd" and warmup + decay > num_steps:
+        is_given = self.warmup_steps is not None  # shares are looked at below
+        if self.kind == "wsd" and is_given and warmup + decay > num_steps:
             raise ValueError(
                 f"schedule: {warmup} steps up and {decay} down must be at most {where}={num_steps} "
-                "together; lower schedule.warmup or schedule.decay"
+                "together; lower schedule.warmup_steps or schedule.decay"
             )
 
     @model_validator(mode="after")

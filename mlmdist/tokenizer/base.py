@@ -22,7 +22,6 @@ LONGEST_CHARS = 1 << 20
 """Longer texts are cut, so that memory and time stay bounded; see `Tokenizer.encode_with_ends`."""
 
 LOOK_AHEAD_CHARS = 256  # that a token must see behind it, where a long text is cut inside a word
-MOST_TOKENS = 4  # of a character: its bytes
 MAX_MEAN_WORD = 16  # characters; a text of longer words has no spaces between its words
 
 TextTokens = tuple[np.ndarray, np.ndarray]
@@ -149,26 +148,27 @@ class Tokenizer(ABC):
 
     def _number(self, text: str) -> Int64[np.ndarray, "words"]:
         """The numbers of a text's words in the memo, which knows their tokens afterwards."""
-        numbers = self.memo.number(text)
-        if self.memo.new:
-            try:
+        try:
+            numbers = self.memo.number(text)
+            if self.memo.new:
                 self.memo.learn(self._encode_words(self.memo.new))
-            except BaseException:
-                self.memo.clear()
-                raise
+        except BaseException:  # words have numbers and no tokens
+            self.memo.clear()
+            raise
         return numbers
 
     def _encode_whole(self, text: str) -> TextTokens:
         """The tokens of a text of any length."""
         if len(text) <= LONGEST_CHARS:
             return self._encode_stretch(text, opens=True)
-        most = MOST_TOKENS * len(text)  # pages that are never written take no memory
-        tokens, chars = np.empty(most, np.int32), np.empty(most, np.int32)
-        stop = 0
+        tokens: list[np.ndarray] = []
+        chars: list[np.ndarray] = []
         for some_tokens, some_chars in self._encode_stretches(text):
-            start, stop = stop, stop + len(some_tokens)
-            tokens[start:stop], chars[start:stop] = some_tokens, some_chars
-        return tokens[:stop], chars[:stop]
+            tokens.append(some_tokens)
+            chars.append(some_chars)
+        joined = _end_to_end(tokens)
+        tokens.clear()  # a copy less at once of what may be large
+        return joined, _end_to_end(chars)
 
     def _encode_stretches(self, text: str) -> Iterator[TextTokens]:
         """The tokens of a long text, stretch after stretch."""
@@ -272,4 +272,8 @@ def _settled(chars: Int32[np.ndarray, "total"]) -> int:
     Those near the cut might be others if the text behind it were seen; they are encoded again.
     """
     ends = np.cumsum(chars)
-    return max(1, int(np.searchsorted(ends, ends[-1] - LOOK_AHEAD_CHARS, "right")))
+    behind = int(np.searchsorted(ends, ends[-1] - LOOK_AHEAD_CHARS, "right"))
+    if not behind:
+        return 1
+    # The bytes of a character are tokens of no characters but for the last: they stay together.
+    return int(np.searchsorted(ends, ends[behind - 1], "left")) + 1

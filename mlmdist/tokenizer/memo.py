@@ -14,6 +14,9 @@ from mlmdist.tokenizer.word_table import WordTable
 MAX_WORDS = 1 << 20
 """Words kept: at most about 200 bytes each, so 200 MB."""
 
+MAX_LONG_BYTES = 1 << 25
+"""Of words that are too long for a row of the table; they are kept beside it."""
+
 MAX_WORD_CHARS = 64  # longer ones are rare, and no two alike
 ALONE = -1.0
 """A reach that no text is within."""
@@ -81,7 +84,7 @@ class WordMemo:
         What they become must be learned, if `new` then names any. Raises UnicodeError for a lone
         surrogate.
         """
-        if len(self.table) > self.max_words:
+        if len(self.table) > self.max_words or self.table.long_bytes > MAX_LONG_BYTES:
             self._forget()
         known = len(self.table)
         numbers, self.new = self.table.number(text)
@@ -118,7 +121,7 @@ class WordMemo:
     def _forget(self) -> None:
         """Keep the words that came again, if that leaves room; else none."""
         kept = 1 + np.flatnonzero(self.came_again.filled[1:])  # the empty word stays anyway
-        if len(kept) > self.max_words // 2:
+        if len(kept) > self.max_words // 2 or self.table.long_bytes > MAX_LONG_BYTES:
             kept = kept[:0]
         words, found = self.table.words(kept), self.find(kept)
         self.clear()

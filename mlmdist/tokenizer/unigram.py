@@ -60,7 +60,8 @@ class UnigramWords:
         ways = best_ways(self.trie, self.scores, self.unknown, spaced)
         chars = self.chars[ways.tokens]
         word_of = np.repeat(np.arange(len(words)), ways.counts)
-        weight = np.bincount(word_of, np.abs(self.scores[ways.tokens]), minlength=len(words))
+        weights = np.abs(self.scores[ways.tokens])
+        weight = np.bincount(word_of, weights, minlength=len(words)).astype(np.float64)
         reach = self._reach(np.array([len(word) for word in words]), ways.gap)
         first = np.append(ways.tokens, self.unknown)[np.cumsum(ways.counts) - ways.counts]
         reach[~self.starts_word[first] | (ways.counts == 0)] = ALONE

@@ -32,6 +32,8 @@ class WordTable:
         self.slots = np.full(1 << self.bits, EMPTY, np.int32)  # of a word's hash: its number
         self.rows = np.zeros((1024, ROW_BYTES // 8), np.uint64)  # of a number; some to spare
         self.serials: dict[bytes, int] = {}  # of the long words
+        self.long_bytes = 0
+        """In these."""
 
     def __len__(self) -> int:
         return self.size
@@ -61,8 +63,11 @@ class WordTable:
         rows = _rows_of(data, starts, lengths)
         for place in np.flatnonzero(lengths > SHORT_BYTES).tolist():
             word = data[starts[place] : starts[place] + lengths[place]]
+            if word not in self.serials:
+                self.serials[word] = len(self.serials)
+                self.long_bytes += len(word)
             rows[place] = 0
-            rows[place, 0] = self.serials.setdefault(word, len(self.serials))
+            rows[place, 0] = self.serials[word]
             rows[place].view(np.uint8)[-1] = LONG
         hashes = hash_rows(rows)
         numbers = self._find(rows, hashes)

@@ -17,7 +17,7 @@ from mlmdist.train.lines import Connection
 log = logging.getLogger(__name__)
 
 OWN_FAILURE_GRACE_SECONDS = 0.5
-OTHER_FILES = 1024  # that rank 0 has open beside a connection to each rank
+OTHER_FILES = 512  # that rank 0 has open beside a connection to each rank
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ class Hub:
         self, *, world_size: int, word: str, peer_seconds: float, hang_seconds: float
     ) -> None:
         self.word, self.peer_seconds, self.hang_seconds = word, peer_seconds, hang_seconds
-        allow_files(world_size + OTHER_FILES)
+        if world_size > 1:
+            allow_files(world_size + OTHER_FILES)
         self.listener = socket.create_server(("", 0), backlog=max(16, world_size))
         self.port: int = self.listener.getsockname()[1]
         now = time.monotonic()
@@ -216,7 +217,7 @@ def allow_files(count: int) -> None:
     """Let this process open `count` files, as far as its hard limit goes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if resource.RLIM_INFINITY not in (soft, hard) and hard < count:
-        log.warning("%d open files are allowed (ulimit -Hn), %d may be needed", hard, count)
+        log.warning("only %d open files are allowed (ulimit -Hn), %d may be needed", hard, count)
     if soft != resource.RLIM_INFINITY and soft < count:
         allowed = count if hard == resource.RLIM_INFINITY else min(count, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))

@@ -59,8 +59,10 @@ class Memory:
         try:
             yield
         except (RuntimeError, MemoryError) as error:  # torch.OutOfMemoryError is a RuntimeError
+            if not is_failure(error) and not is_vague(error):
+                raise
             largest = max(batch.micro_batches, key=lambda one: len(one.tokens))
-            if not is_failure(error) and not (is_vague(error) and self._is_short(largest)):
+            if not is_failure(error) and not self._is_short(largest):
                 raise
             raise ConfigError(self._message(largest, asked_bytes(str(error)))) from None
 

@@ -59,3 +59,18 @@ def test_nothing_is_dropped_at_probability_0() -> None:
     values = torch.randn(5)
     assert drop(values, 0.0) is values
     assert drop(values.bfloat16(), 0.2).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("shape", [(3, 7), (0,), (64, 33)])
+def test_16_bits_drop_what_32_bits_drop(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    values = torch.ones(shape).t() if len(shape) > 1 else torch.ones(shape)
+    torch.manual_seed(6)
+    wide = drop(values, 0.3)
+    torch.manual_seed(6)
+    given = values.to(dtype).requires_grad_()
+    narrow = drop(given, 0.3)
+    assert torch.equal(narrow.detach(), wide.to(dtype))
+    narrow.sum().backward()
+    assert given.grad is not None
+    assert torch.equal(given.grad, wide.to(dtype))

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlmdist.tokenizer import Encoded, SentencePieceTokenizer, Tokenizer, base
+from mlmdist.tokenizer import Encoded, SentencePieceTokenizer, Tokenizer, base, memo
 from mlmdist.tokenizer.memo import WordMemo
 from mlmdist.tokenizer.sentence_piece import UNK_ID
+from mlmdist.tokenizer.word_table import WordTable
 from tests.export import corpus
 from tests.export.corpus import text_lines
 from tests.tokenizer.models import sentence_piece
@@ -223,6 +224,42 @@ def test_a_cut_inside_a_word_leaves_no_trace(kind: str, monkeypatch: pytest.Monk
     for length in (2000, 2001, 2003):
         monkeypatch.setattr(base, "LONGEST_CHARS", length)
         assert_whole(tokenizer, ["balokimuren" * 600])
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+@pytest.mark.parametrize("length", [2000, 2001, 2003])
+def test_a_cut_between_characters_spelled_in_bytes_leaves_no_trace(
+    kind: str, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = train(kind, byte_fallback=True)
+    monkeypatch.setattr(base, "LONGEST_CHARS", length)
+    assert_whole(tokenizer, ["\U0001f600" * 6001, "balo\U0001f600\u4e2dki" * 900])
+
+
+def test_what_fails_between_numbers_and_tokens_leaves_no_trace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tokenizer, texts = train("unigram"), ["ba ki lo mu", "re ki nu ba"]
+    real = WordTable._add
+
+    def fails_once(table: WordTable, rows: np.ndarray) -> None:
+        real(table, rows)
+        monkeypatch.setattr(WordTable, "_add", real)
+        raise MemoryError
+
+    monkeypatch.setattr(WordTable, "_add", fails_once)
+    with pytest.raises(MemoryError):
+        tokenizer.encode_with_ends(texts)
+    assert_whole(tokenizer, texts)
+
+
+def test_long_words_are_kept_up_to_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memo, "MAX_LONG_BYTES", 1000)
+    tokenizer = train("unigram")
+    for number in range(40):
+        tokenizer.encode_with_ends([f"ba ki lo mu ba ki lo mu ba ki lo mu {number:0>90}"] * 2)
+        assert tokenizer.memo.table.long_bytes <= 1090
+    assert len(tokenizer.memo.table) < 40
 
 
 @pytest.mark.long
