@@ -112,6 +112,10 @@ def test_a_schedule_longer_than_the_run_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"warmup_steps=101 must be at most train\.steps=100"):
         config(warmup_steps=101)
     with pytest.raises(ConfigError, match="60 steps up and 50 down"):
+        config(kind="wsd", warmup_steps=60, decay=0.5)
+    with pytest.raises(ConfigError, match=r"warmup=0\.6 and decay=0\.5 are shares of one run"):
         config(kind="wsd", warmup=0.6, decay=0.5)
+    for steps in (3, 7, 15):  # each share rounded, they may overlap by a step
+        Schedule(kind="wsd", warmup=0.5, decay=0.5).check(steps, "train.steps")
     with pytest.raises(ValidationError, match="linear"):
         Schedule(kind="step")  # pyright: ignore[reportArgumentType]
