@@ -113,7 +113,8 @@ class Tokenizer(ABC):
         chars = _end_to_end([part[1] for part in made])
         del made
         total = sum(map(len, texts))
-        char_end = np.cumsum(chars, dtype=np.int32 if total < 1 << 31 else np.int64)
+        fits = total < 1 << 31
+        char_end = np.cumsum(chars, out=chars) if fits else np.cumsum(chars, dtype=np.int64)
         assert not len(tokens) or char_end[-1] == total, "tokens do not cover their text"
         return Encoded(tokens, char_end, np.cumsum(counts))
 
@@ -161,14 +162,13 @@ class Tokenizer(ABC):
         """The tokens of a text of any length."""
         if len(text) <= LONGEST_CHARS:
             return self._encode_stretch(text, opens=True)
-        tokens: list[np.ndarray] = []
-        chars: list[np.ndarray] = []
+        tokens, chars = np.empty(0, np.int32), np.empty(0, np.int32)
         for some_tokens, some_chars in self._encode_stretches(text):
-            tokens.append(some_tokens)
-            chars.append(some_chars)
-        joined = _end_to_end(tokens)
-        tokens.clear()  # a copy less at once of what may be large
-        return joined, _end_to_end(chars)
+            start, stop = len(tokens), len(tokens) + len(some_tokens)
+            for array, some in ((tokens, some_tokens), (chars, some_chars)):
+                array.resize(stop, refcheck=False)  # in its place: it may be large
+                array[start:] = some
+        return tokens, chars
 
     def _encode_stretches(self, text: str) -> Iterator[TextTokens]:
         """The tokens of a long text, stretch after stretch."""
