@@ -48,7 +48,7 @@ def test_other_errors_are_left_as_they_are() -> None:
     assert memory.is_failure(torch.OutOfMemoryError("anything"))
     assert memory.is_failure(MemoryError())
     with pytest.raises(RuntimeError, match="mat1 and mat2"), watched().explained(batch_of(1)):
-        torch.ones(2, 3) @ torch.ones(2, 3)
+        _ = torch.ones(2, 3) @ torch.ones(2, 3)
 
 
 @pytest.mark.parametrize(("free", "raised"), [(0, ConfigError), (1 << 40, RuntimeError)])
