@@ -1,5 +1,6 @@
 """A step that does not fit into memory: what was asked, what there was, what would fit."""
 
+import logging
 import re
 import resource
 from collections.abc import Iterator
@@ -16,12 +17,17 @@ from mlmdist.errors import ConfigError
 from mlmdist.logs import quantity
 from mlmdist.train import costs
 
+log = logging.getLogger(__name__)
+
 FAILURES = ("DefaultCPUAllocator", "can't allocate memory", "out of memory", "bad_alloc")
 ASKED = re.compile(r"(?:[Tt]ried to allocate|allocate) ([\d.]+) ?(bytes|[KMGT]iB)")
 VAGUE = ("could not create a ", "could not execute a primitive", "could not initialize a memory")
 """What oneDNN says where it finds no memory for its code and scratch, and for other reasons too."""
 
 VAGUE_SHARE = 0.25  # of the activations' memory: if less is free, that is the reason
+NEARLY_NOTHING = 16 << 20
+"""Bytes: if less is free, libraries fail in words of their own, and that is the reason."""
+
 UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 USABLE = 0.6  # of memory; the rest is lost between blocks, and to what the estimate leaves out
 STATUS, MACHINE = Path("/proc/self/statm"), Path("/proc/meminfo")
@@ -59,11 +65,13 @@ class Memory:
         try:
             yield
         except (RuntimeError, MemoryError) as error:  # torch.OutOfMemoryError is a RuntimeError
-            if not is_failure(error) and not is_vague(error):
+            is_sure = is_failure(error) or self.free() < NEARLY_NOTHING
+            if not is_sure and not is_vague(error):
                 raise
             largest = max(batch.micro_batches, key=lambda one: len(one.tokens))
-            if not is_failure(error) and not self._is_short(largest):
+            if not is_sure and not self._is_short(largest):
                 raise
+            log.debug("memory: %s", error)
             raise ConfigError(self._message(largest, asked_bytes(str(error)))) from None
 
     def _message(self, micro_batch: MicroBatch, asked: int) -> str:

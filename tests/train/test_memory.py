@@ -51,14 +51,22 @@ def test_other_errors_are_left_as_they_are() -> None:
         _ = torch.ones(2, 3) @ torch.ones(2, 3)
 
 
-@pytest.mark.parametrize(("free", "raised"), [(0, ConfigError), (1 << 40, RuntimeError)])
-def test_onednns_words_mean_memory_only_where_little_is_free(
-    free: int, raised: type[Exception], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("said", "free", "raised"),
+    [
+        ("could not create a primitive", 20 << 20, ConfigError),
+        ("could not create a primitive", 1 << 40, RuntimeError),
+        ("anything else", 20 << 20, RuntimeError),
+        ("anything else", 1 << 20, ConfigError),
+    ],
+)
+def test_vague_words_mean_memory_only_where_little_is_free(
+    said: str, free: int, raised: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory_ = watched()
     monkeypatch.setattr(memory_, "free", lambda: free)
-    with pytest.raises(raised) as caught, memory_.explained(batch_of(4)):
-        raise RuntimeError("could not create a primitive")
+    with pytest.raises(raised) as caught, memory_.explained(batch_of(2000)):
+        raise RuntimeError(said)
     assert type(caught.value) is raised
 
 
