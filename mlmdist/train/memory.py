@@ -65,11 +65,8 @@ class Memory:
         try:
             yield
         except (RuntimeError, MemoryError) as error:  # torch.OutOfMemoryError is a RuntimeError
-            is_sure = is_failure(error) or self.free() < NEARLY_NOTHING
-            if not is_sure and not is_vague(error):
-                raise
             largest = max(batch.micro_batches, key=lambda one: len(one.tokens))
-            if not is_sure and not self._is_short(largest):
+            if not self._is_the_reason(error, largest):
                 raise
             log.debug("memory: %s", error)
             raise ConfigError(self._message(largest, asked_bytes(str(error)))) from None
@@ -92,9 +89,12 @@ class Memory:
         needed = max(self._estimate(micro_batch), growth + asked)
         return fitting_rows(rows, needed, growth + self.free())
 
-    def _is_short(self, micro_batch: MicroBatch) -> bool:
-        """Whether little is free, seen from what the step's activations take."""
-        return self.free() < VAGUE_SHARE * self._estimate(micro_batch)
+    def _is_the_reason(self, error: BaseException, micro_batch: MicroBatch) -> bool:
+        """Whether want of memory made a step fail; a GPU says so, and may answer nothing else."""
+        if is_failure(error) or self.device.type != "cpu":
+            return is_failure(error)
+        enough = VAGUE_SHARE * self._estimate(micro_batch) if is_vague(error) else NEARLY_NOTHING
+        return self.free() < max(enough, NEARLY_NOTHING)
 
     def _estimate(self, micro_batch: MicroBatch) -> int:
         """Bytes of the activations of a micro-batch."""

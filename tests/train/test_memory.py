@@ -52,19 +52,23 @@ def test_other_errors_are_left_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "free", "raised"),
+    ("device", "said", "free", "raised"),
     [
-        ("could not create a primitive", 20 << 20, ConfigError),
-        ("could not create a primitive", 1 << 40, RuntimeError),
-        ("anything else", 20 << 20, RuntimeError),
-        ("anything else", 1 << 20, ConfigError),
+        ("cpu", "could not create a primitive", 20 << 20, ConfigError),
+        ("cpu", "could not create a primitive", 1 << 40, RuntimeError),
+        ("cpu", "anything else", 20 << 20, RuntimeError),
+        ("cpu", "anything else", 1 << 20, ConfigError),
+        ("cuda", "anything else", 0, RuntimeError),
+        ("cuda", "CUDA out of memory", 0, ConfigError),
     ],
 )
 def test_vague_words_mean_memory_only_where_little_is_free(
-    said: str, free: int, raised: type[Exception], monkeypatch: pytest.MonkeyPatch
+    device: str, said: str, free: int, raised: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory_ = watched()
+    monkeypatch.setattr(memory_, "device", torch.device(device))
     monkeypatch.setattr(memory_, "free", lambda: free)
+    monkeypatch.setattr(memory_, "used", lambda: 0)
     with pytest.raises(raised) as caught, memory_.explained(batch_of(2000)):
         raise RuntimeError(said)
     assert type(caught.value) is raised
