@@ -3,11 +3,11 @@
 import logging
 import os
 import resource
+import selectors
 import signal
 import socket
 import time
 from dataclasses import asdict, dataclass
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,9 @@ class Hub:
             allow_files(world_size + OTHER_FILES)
         self.listener = socket.create_server(("", 0), backlog=max(16, world_size))
         self.port: int = self.listener.getsockname()[1]
+        # It knows the sockets: to name them all at each word costs milliseconds with many ranks.
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.listener, selectors.EVENT_READ)
         now = time.monotonic()
         self.peers = {rank: Peer(rank, heard=now, moved=now) for rank in range(world_size)}
         self.peers[0].pid = os.getpid()
@@ -115,6 +118,7 @@ class Hub:
 
     def close(self) -> None:
         """Close all sockets."""
+        self.selector.close()
         self.listener.close()
         for connection in [*self.strangers, *(peer.connection for peer in self.peers.values())]:
             if connection is not None:
@@ -125,15 +129,15 @@ class Hub:
 
     def _listen(self, seconds: float) -> Verdict | None:
         """Read once from whoever speaks within `seconds`."""
-        by_socket = {peer.connection: peer for peer in self._present() if peer.connection}
-        listened_to: list[Any] = [self.listener, *self.strangers, *by_socket]
-        ready: list[Any] = wait(listened_to, seconds)
-        for speaker in ready:
+        for key, _ in self.selector.select(seconds):
+            speaker = key.fileobj
             if speaker is self.listener:
-                self.strangers.append(Connection(self.listener.accept()[0]))
-            elif speaker in self.strangers:
+                stranger = Connection(self.listener.accept()[0])
+                self.strangers.append(stranger)
+                self.selector.register(stranger, selectors.EVENT_READ)
+            elif isinstance(speaker, Connection) and speaker in self.strangers:
                 self._admit(speaker)
-            elif (verdict := self._hear(by_socket[speaker])) is not None:
+            elif (verdict := self._hear(key.data)) is not None:
                 return verdict
         return None
 
@@ -142,12 +146,14 @@ class Hub:
         self.strangers.remove(stranger)
         lines, open_still = stranger.receive(0)
         if not open_still or not lines or lines[0].get("word") != self.word:
+            self.selector.unregister(stranger)
             stranger.close()
             return
         hello = lines[0]["hello"]
         peer = self.peers[hello["rank"]]
         peer.connection, peer.pid, peer.machine = stranger, hello["pid"], hello["machine"]
         peer.heard = time.monotonic()
+        self.selector.modify(stranger, selectors.EVENT_READ, peer)
         self._take(peer, lines[1:])
 
     def _hear(self, peer: Peer) -> Verdict | None:
@@ -166,8 +172,10 @@ class Hub:
     def _take(self, peer: Peer, lines: list[dict[str, Any]]) -> Verdict | None:
         now = time.monotonic()
         for line in lines:
-            if "bye" in line:
+            if "bye" in line and not peer.left:
                 peer.left = True
+                assert peer.connection is not None, "who speaks is connected"
+                self.selector.unregister(peer.connection)
             elif "failed" in line:
                 failed = line["failed"] | {"grace_seconds": OWN_FAILURE_GRACE_SECONDS}
                 return Verdict.from_json(failed)
