@@ -79,6 +79,7 @@ class Cluster:
         self.started = False
         self.folder: OwnFolder | None = None
         self.board: Any = None
+        self.work: Any = None
         self.tickets = 0
         self.most_workers: int | None = None  # once a worker was killed for memory
 
@@ -95,6 +96,9 @@ class Cluster:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)  # Ray has put one there that exits with 15
         self.board = ray.remote(num_cpus=0, max_restarts=-1)(Board).remote()
+        # One for all tasks: each that is made asks for workers of its own. Ray does not try again
+        # by itself: its count would not be known here.
+        self.work = ray.remote(num_cpus=1, max_retries=0)(_work)
         self.started = True
 
     def _start_local(self) -> None:
@@ -231,10 +235,8 @@ class Cluster:
         return _Try(self.tickets, last.call, last.number + 1)
 
     def _submit(self, function: Callable[..., Any], this: _Try) -> Any:
-        # Ray does not try again by itself: its count would not be known here.
-        remote = ray.remote(num_cpus=1, max_retries=0)(_work)
         interval = max(SECONDS_BETWEEN_MESSAGES, self.workers / MESSAGES_PER_SECOND)
-        return remote.remote(self.board, this.ticket, interval, function, this.call.arguments)
+        return self.work.remote(self.board, this.ticket, interval, function, this.call.arguments)
 
     def _outcome(self, reference: Any, this: _Try, shown: StageProgress | None) -> Any:
         """The result of a try that is over, or Died."""

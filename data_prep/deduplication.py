@@ -21,8 +21,8 @@ from data_prep.removal import (
     sign_file,
     write_exclusion,
 )
-from data_prep.stages import Work
-from mlmdist.files import AnyPath, existing
+from data_prep.stages import Work, still_to_do
+from mlmdist.files import AnyPath
 
 DOCUMENTS_A_BUCKET = 20_000  # signatures of so many take 61 MB
 DOCUMENTS_A_RANGE = 200_000  # what is found of so many takes 68 MB at most, by 20 bands each
@@ -46,8 +46,7 @@ class Step:
 
     def run(self, cluster: Cluster) -> None:
         """Do what is not done yet."""
-        there = existing(self.targets)
-        missing = [number for number, done in enumerate(there) if not done]
+        missing = still_to_do(self.targets, self.sizes)
         sizes = [self.sizes[number] for number in missing]
         with StageProgress(
             self.label,

@@ -26,9 +26,9 @@ from data_prep.quarantine import FILE_NAME, Killers, Reported, refuse_standing, 
 from data_prep.reading import read_split
 from data_prep.sources.files import SourceFile, find_files
 from data_prep.sources.splits import Piece, Split, plan_splits
-from data_prep.stages import Work, finish_stage, open_stage, stamp
+from data_prep.stages import Work, finish_stage, open_stage, stamp, still_to_do
 from mlmdist.errors import DataError
-from mlmdist.files import AnyPath, existing, write_json
+from mlmdist.files import AnyPath, write_json
 from mlmdist.logs import quantity
 
 log = logging.getLogger(__name__)
@@ -130,16 +130,16 @@ def _plan(label: str, files: list[SourceFile], cleaning: Cleaning, work: Work) -
 
 def _read(cluster: Cluster, reading: Reading, killers: Killers) -> None:
     """Read every split that has no report yet, but those that kill their worker too often."""
-    there = existing(reading.reports)
-    missing = [number for number, done in enumerate(there) if not done]
     sizes = [split.num_bytes for split in reading.splits]
+    missing = still_to_do(reading.reports, sizes)
+    sizes_missing = [sizes[number] for number in missing]
     tasks = [(reading.splits[n], reading.cleaning, reading.targets[n]) for n in missing]
     names = [reading.names[number] for number in missing]
     with StageProgress(
         "reading" if reading.label == "read" else "reading what to exclude",
-        [sizes[number] for number in missing],
+        sizes_missing,
         names,
-        done_before=sum(size for size, done in zip(sizes, there, strict=True) if done),
+        done_before=sum(sizes) - sum(sizes_missing),
     ) as shown:
         for _ in run_guarded(cluster, read_split, tasks, names=names, killers=killers, shown=shown):
             pass

@@ -172,15 +172,28 @@ def _runs(documents: Sequence[Document], tokenizer: Tokenizer) -> Iterator[Run]:
     """The paragraphs in runs of about RUN_CHARACTERS; one run, empty, if there are none."""
     run, size = Run(), 0
     for number, document in enumerate(documents):
-        for text in filter(None, tokenizer.normalize_all(document.paragraphs)):
-            if run.texts and size + len(text) > RUN_CHARACTERS:
+        for paragraphs in _stretches(document.paragraphs):
+            texts = [text for text in tokenizer.normalize_all(paragraphs) if text]
+            num_chars = sum(map(len, texts))
+            if run.texts and size + num_chars > RUN_CHARACTERS:
                 yield run
                 run, size = Run(), 0
-            run.texts.append(text)
-            run.documents.append(number)
-            run.whole.append(document.sentences_given)
-            size += len(text)
+            run.texts.extend(texts)
+            run.documents.extend([number] * len(texts))
+            run.whole.extend([document.sentences_given] * len(texts))
+            size += num_chars
     yield run
+
+
+def _stretches(paragraphs: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The paragraphs in stretches of RUN_CHARACTERS and at most one paragraph more."""
+    ends = np.cumsum(np.fromiter(map(len, paragraphs), np.int64, len(paragraphs)))
+    first = 0
+    while first < len(paragraphs):
+        before = ends[first - 1] if first else 0
+        last = int(np.searchsorted(ends, before + RUN_CHARACTERS)) + 1
+        yield paragraphs[first:last]
+        first = last
 
 
 def _window_sentences(

@@ -54,9 +54,10 @@ def seal_shard(
     for part in parts:
         for bucket, block in _read_buckets(part, length, side, found.keys()):
             found[bucket].append(block)
-    block = concatenate([_sorted(concatenate(found.pop(bucket)), seed) for bucket in buckets])
+    block = concatenate([some for bucket in buckets for some in found.pop(bucket)])
+    rows = _order(block, seed)[skip : skip + count]
     counted = Counted(np.zeros(vocab_size, dtype=np.int64))
-    entry = write_shard(target, _blocks(block, range(skip, skip + count), first_block, counted))
+    entry = write_shard(target, _blocks(block, rows, first_block, counted))
     described = {
         "entry": asdict(entry),
         "repeated": counted.repeated,
@@ -82,9 +83,13 @@ def count_tokens(block: Block, vocab_size: int) -> Int64[np.ndarray, "ids"]:
     )
 
 
-def _sorted(block: Block, seed: int) -> Block:
+def _order(block: Block, seed: int) -> Int64[np.ndarray, "rows"]:
+    """The windows by seal key; two of one key, by document and number."""
     keys = seal_keys(block, seed)
-    return take(block, np.lexsort((block.window_number, block.document_id, keys)))
+    order = np.argsort(keys)
+    if (np.diff(keys[order]) == 0).any():
+        return np.lexsort((block.window_number, block.document_id, keys))
+    return order
 
 
 def _read_buckets(
@@ -103,11 +108,11 @@ def _read_buckets(
 
 
 def _blocks(
-    block: Block, rows: range, first_block: int, counted: Counted
+    block: Block, rows: Int64[np.ndarray, "taken"], first_block: int, counted: Counted
 ) -> Iterator[tuple[str, Block]]:
     """The blocks of the windows `rows`, with their keys; each is counted as it goes by."""
-    for number, first in enumerate(range(rows.start, rows.stop, ROWS_PER_BLOCK)):
-        chosen = take(block, np.arange(first, min(first + ROWS_PER_BLOCK, rows.stop)))
+    for number, first in enumerate(range(0, len(rows), ROWS_PER_BLOCK)):
+        chosen = take(block, rows[first : first + ROWS_PER_BLOCK])
         counted.unigram += count_tokens(chosen, len(counted.unigram))
         counted.repeated += int(chosen.repeated.sum())
         yield f"{first_block + number:0{BLOCK_DIGITS}d}", chosen

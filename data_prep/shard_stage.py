@@ -30,11 +30,11 @@ from data_prep.quarantine import (
     settle,
 )
 from data_prep.sealing import plan_shards, seal_shard, write_set
-from data_prep.stages import Work, finish_stage, open_stage, stamp
+from data_prep.stages import Work, finish_stage, open_stage, stamp, still_to_do
 from data_prep.tags import tags_fingerprint
 from data_prep.words import words_fingerprint
 from mlmdist.errors import DataError
-from mlmdist.files import AnyPath, existing, make_folder
+from mlmdist.files import AnyPath, make_folder
 from mlmdist.manifest import Manifest
 from mlmdist.tokenizer import META_NAME
 
@@ -170,8 +170,8 @@ def _map(cluster: Cluster, config: Prep, manifest: dict[str, Any], work: Work) -
     files = manifest["parts"]
     num_buckets = _num_buckets(manifest["chars"], config.shards.bucket_chars)
     parts = [work.scratch / f"part-{number:06d}" for number in range(len(files))]
-    there = existing([report_path(part) for part in parts])
-    missing = [number for number, done in enumerate(there) if not done]
+    chars = [file["chars"] for file in files]
+    missing = still_to_do([report_path(part) for part in parts], chars)
     documents, tokenizer = config.output / "documents", config.output / "tokenizer"
     tasks = [
         (documents / files[n]["name"], tokenizer, config, num_buckets, parts[n]) for n in missing
@@ -179,7 +179,7 @@ def _map(cluster: Cluster, config: Prep, manifest: dict[str, Any], work: Work) -
     allowance = config.allow_quarantined - manifest["quarantined"]
     killers = Killers(work.scratch / "killers.json", allowance)
     names = [file["name"] for file in files]
-    sizes = [files[number]["chars"] for number in missing]
+    sizes = [chars[number] for number in missing]
     with StageProgress(
         "encoding",
         sizes,
@@ -229,7 +229,7 @@ def _seal(
         raise DataError(_empty_side(config, side))
     plans = plan_shards(sizes, config.shards.blocks_per_shard)
     reports = [work.scratch / f"{length}-{side}-{n:06d}.json" for n in range(len(plans))]
-    missing = [number for number, done in enumerate(existing(reports)) if not done]
+    missing = still_to_do(reports, [windows for _, _, windows in plans])
     tasks = [
         (
             parts, length, side, plans[n], config.shards.seed, n * config.shards.blocks_per_shard,

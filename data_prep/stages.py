@@ -9,13 +9,14 @@ import json
 import logging
 import platform
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
 
 from data_prep.storage import STAMP_NAME, Storage, read_json, storage_of
 from mlmdist.errors import DataError
-from mlmdist.files import AnyPath, make_folder, remove_temporaries
+from mlmdist.files import AnyPath, existing, make_folder, remove_temporaries
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +96,16 @@ def _begin_or_go_on(storage: Storage, wanted: Stamp, *, overwrite: bool) -> None
     make_folder(storage.scratch)
     for folder in (storage.work, storage.scratch):
         remove_temporaries(folder, below=True)
+
+
+def still_to_do(results: Sequence[AnyPath], sizes: Sequence[int]) -> list[int]:
+    """The numbers of the tasks whose result is not there, the largest first.
+
+    So no large task is waited for at the end (Graham 1969, "Bounds on multiprocessing timing
+    anomalies": longest processing time first).
+    """
+    missing = [number for number, done in enumerate(existing(results)) if not done]
+    return sorted(missing, key=lambda number: -sizes[number])
 
 
 def finish_stage(work: Work) -> AnyPath:

@@ -157,8 +157,8 @@ def _take_ragged(
     rows: Int64[np.ndarray, "taken"],
 ) -> "tuple[UInt32[np.ndarray, 'taken_plus_1'], list[Any]]":
     """Pointers of the rows taken, and their elements in each source."""
-    bounds = pointers.astype(np.int64)
-    taken, made = spans(sources, bounds[rows], bounds[rows + 1])
+    starts, stops = pointers[rows].astype(np.int64), pointers[rows + 1].astype(np.int64)
+    taken, made = spans(sources, starts, stops)
     return taken.astype(np.uint32), made
 
 

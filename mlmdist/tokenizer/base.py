@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int32, Int64
@@ -57,9 +58,9 @@ class Tokenizer(ABC):
     def normalize(self, text: str) -> str:
         """The text that tokens and their ends refer to: no space at its ends, none doubled."""
 
-    def normalize_all(self, texts: Sequence[str]) -> Iterator[str]:
+    def normalize_all(self, texts: Sequence[str]) -> list[str]:
         """Each text normalised; a kind may have a faster way for many."""
-        return map(self.normalize, texts)
+        return list(map(self.normalize, texts))
 
     @abstractmethod
     def decode(self, tokens: Sequence[int]) -> str:
@@ -91,13 +92,14 @@ class Tokenizer(ABC):
     def _encode_stretch(self, text: str, *, opens: bool) -> TextTokens:
         """The tokens of a text, or of a stretch of one that goes on without a space."""
 
+    @property
     @abstractmethod
-    def _in_words(self, text: str, spaces: int) -> bool:
-        """Whether remembered words may be of use for the text, which has so many spaces."""
+    def _splits_at_spaces(self) -> bool:
+        """Whether a text's tokens may be those of its words, so that these are remembered."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, without special tokens; texts are normalised first."""
-        encoded = self.encode_with_ends(list(self.normalize_all(texts)))
+        encoded = self.encode_with_ends(self.normalize_all(texts))
         return [encoded.tokens[a:b].tolist() for a, b in pairwise(encoded.ptr.tolist())]
 
     def encode_with_ends(self, texts: Sequence[str]) -> Encoded:
@@ -122,18 +124,17 @@ class Tokenizer(ABC):
         self, texts: list[str]
     ) -> tuple[Int32[np.ndarray, "total"], Int32[np.ndarray, "total"], Int64[np.ndarray, "texts"]]:
         """Tokens, characters a token, and tokens a text."""
-        spaces = [text.count(" ") for text in texts]
-        whole = {
-            number: self._encode_whole(text)
-            for number, text in enumerate(texts)
-            if len(text) > LONGEST_CHARS or not self._in_words(text, spaces[number])
-        }
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        spaces = np.array([text.count(" ") for text in texts], dtype=np.int64)
+        by_words = self._splits_at_spaces & has_words(lengths, spaces) & (lengths <= LONGEST_CHARS)
+        others = np.flatnonzero(~by_words).tolist()
+        whole = {number: self._encode_whole(texts[number]) for number in others}
         if len(whole) == len(texts):
             return _splice(texts, whole)
         in_words = ["" if number in whole else text for number, text in enumerate(texts)]
-        numbers = self._number(" ".join(in_words))
+        numbers = self.memo.number(" ".join(in_words if whole else texts), self._encode_words)
         found = self.memo.find(numbers)
-        num_words = np.array(spaces) + 1
+        num_words = spaces + 1
         num_words[list(whole)] = 1
         first_words = np.cumsum(num_words) - num_words
         weight = np.add.reduceat(found.weight, first_words)
@@ -146,17 +147,6 @@ class Tokenizer(ABC):
         if not whole:
             return found.tokens, found.chars, counts
         return _splice(texts, whole, found.tokens, found.chars, counts)
-
-    def _number(self, text: str) -> Int64[np.ndarray, "words"]:
-        """The numbers of a text's words in the memo, which knows their tokens afterwards."""
-        try:
-            numbers = self.memo.number(text)
-            if self.memo.new:
-                self.memo.learn(self._encode_words(self.memo.new))
-        except BaseException:  # words have numbers and no tokens
-            self.memo.clear()
-            raise
-        return numbers
 
     def _encode_whole(self, text: str) -> TextTokens:
         """The tokens of a text of any length."""
@@ -220,6 +210,11 @@ class Tokenizer(ABC):
         """Whether a piece can be a whole word of two letters or more."""
         surfaces = zip(self.surfaces, self.continues.tolist(), strict=True)
         return np.array([len(s) > 1 and s.isalpha() and not inner for s, inner in surfaces])
+
+
+def has_words(num_chars: Any, num_spaces: Any) -> Any:
+    """Whether a text of so many characters, or each of an array, has spaces between its words."""
+    return num_chars <= MAX_MEAN_WORD * (num_spaces + 1)
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:

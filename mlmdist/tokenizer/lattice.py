@@ -6,17 +6,16 @@ all words of a batch in one go: words stand side by side, the longest first, so 
 a place p at all are the first ones.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64, Int32, Int64
 
-CODE_BITS = 21  # of a Unicode code point
-NO_CODE = (1 << CODE_BITS) - 1  # no code point
-NOWHERE = -1
+from mlmdist.tokenizer.piece_trie import NO_LETTER, NO_TOKEN, NOWHERE, ROOT, PieceTrie
+
 PLACES_AT_ONCE = 1 << 15  # characters of words, so that their sums stay in the processor's cache
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio (Knuth, TAOCP 3, 6.4)
+SPARSE = 0.25  # of the places: where fewer begin a longer piece, they are looked at by themselves
 
 
 @dataclass(frozen=True)
@@ -29,78 +28,32 @@ class Ways:
     """How much higher its sum of scores is than the second way's; infinite if there is none."""
 
 
-class PieceTrie:
-    """The pieces of a vocabulary by their characters, for many places of a text at once."""
+class Lattice:
+    """The pieces of a unigram model and their scores, ready for words."""
 
-    def __init__(self, pieces: Mapping[str, int]) -> None:
-        """`pieces` gives each piece's token; none is empty."""
-        children: dict[tuple[int, str], int] = {}
-        ends: dict[int, int] = {}
-        for piece, token in pieces.items():
-            node = 0
-            for character in piece:
-                node = children.setdefault((node, character), len(children) + 1)
-            ends[node] = token
-        self.depth = max(map(len, pieces), default=0)
-        keys = [node << CODE_BITS | ord(character) for node, character in children]
-        self.token = np.full(len(children) + 2, NOWHERE, dtype=np.int32)
-        # The last one is where NOWHERE leads.
-        self.token[list(ends)] = list(ends.values())
-        self._fill(np.array(keys, dtype=np.int64), np.arange(1, len(keys) + 1))
+    def __init__(self, trie: PieceTrie, scores: Float64[np.ndarray, "ids"], unknown: int) -> None:
+        """A character that is no piece is one edge of the token `unknown`, which has a score."""
+        self.trie, self.unknown, self.unknown_score = trie, unknown, float(scores[unknown])
+        some = trie.token != NO_TOKEN
+        self.score = np.full(len(trie.token), -np.inf)  # of each node's piece
+        self.score[some] = scores[trie.token[some]]
 
-    def _fill(self, keys: Int64[np.ndarray, "keys"], nodes: Int64[np.ndarray, "keys"]) -> None:
-        """Put the keys in a table of open addresses, a quarter full at most."""
-        bits = max(4, (4 * len(keys)).bit_length())
-        self.shift, self.last = np.uint64(64 - bits), (1 << bits) - 1
-        self.keys = np.full(1 << bits, NOWHERE, dtype=np.int64)
-        self.nodes = np.full(1 << bits, NOWHERE, dtype=np.int64)
-        slot = self._slot(keys)
-        while len(keys):
-            free = self.keys[slot] == NOWHERE
-            self.keys[slot[free]] = keys[free]  # of several keys for one slot the last has it
-            placed = self.keys[slot] == keys
-            self.nodes[slot[placed]] = nodes[placed]
-            keys, nodes, slot = keys[~placed], nodes[~placed], (slot[~placed] + 1) & self.last
+    def best_ways(self, words: Sequence[str]) -> Ways:
+        """The words' best ways; an empty word has no tokens and no second way.
 
-    def _slot(self, keys: Int64[np.ndarray, "keys"]) -> Int64[np.ndarray, "keys"]:
-        return (keys.astype(np.uint64) * _MULTIPLIER >> self.shift).astype(np.int64)
-
-    def step(
-        self, nodes: Int64[np.ndarray, "places"], codes: Int64[np.ndarray, "places"]
-    ) -> Int64[np.ndarray, "places"]:
-        """The nodes that the characters lead to; NOWHERE where no piece goes on so."""
-        keys = nodes << CODE_BITS | codes
-        slot = self._slot(keys)
-        reached, there = self.nodes[slot], self.keys[slot]
-        other = np.flatnonzero((there != keys) & (there != NOWHERE))
-        while len(other):
-            slot[other] = (slot[other] + 1) & self.last
-            there = self.keys[slot[other]]
-            reached[other] = np.where(there == keys[other], self.nodes[slot[other]], NOWHERE)
-            other = other[(there != keys[other]) & (there != NOWHERE)]
-        return reached
-
-
-def best_ways(
-    trie: PieceTrie, scores: Float64[np.ndarray, "ids"], unknown: int, words: Sequence[str]
-) -> Ways:
-    """The words' best ways; an empty word has no tokens and no second way.
-
-    A character that is no piece is one edge of the token `unknown`, which has a score too. Raises
-    UnicodeError for a lone surrogate.
-    """
-    lengths = np.fromiter(map(len, words), np.int64, len(words))
-    order = np.argsort(-lengths, kind="stable")
-    made: list[Ways] = []
-    first = 0
-    while first < len(words) or not made:
-        longest = int(lengths[order[first : first + 1]].max(initial=1))
-        chosen = order[first : first + 1 + PLACES_AT_ONCE // longest]
-        numbers: list[int] = chosen.tolist()
-        batch = _Batch(trie, scores, unknown, [words[number] for number in numbers])
-        made.append(batch.ways())
-        first += len(chosen)
-    return _in_order(order, made)
+        Raises UnicodeError for a lone surrogate.
+        """
+        lengths = np.fromiter(map(len, words), np.int64, len(words))
+        order = np.argsort(-lengths, kind="stable")
+        made: list[Ways] = []
+        first = 0
+        while first < len(words) or not made:
+            longest = int(lengths[order[first : first + 1]].max(initial=1))
+            chosen = order[first : first + 1 + PLACES_AT_ONCE // longest]
+            numbers: list[int] = chosen.tolist()
+            made.append(_Batch(self, [words[number] for number in numbers]).ways())
+            first += len(chosen)
+        return _in_order(order, made)
 
 
 def _in_order(order: Int64[np.ndarray, "words"], made: Sequence[Ways]) -> Ways:
@@ -123,51 +76,57 @@ class _Batch:
     Place p of word w is number p * words + w; p counts characters.
     """
 
-    def __init__(
-        self,
-        trie: PieceTrie,
-        scores: Float64[np.ndarray, "ids"],
-        unknown: int,
-        words: Sequence[str],
-    ) -> None:
-        self.trie, self.unknown = trie, unknown
+    def __init__(self, lattice: Lattice, words: Sequence[str]) -> None:
+        self.lattice = lattice
         self.lengths = np.fromiter(map(len, words), np.int64, len(words))
         self.width, self.height = len(words), int(self.lengths.max(initial=0))
-        self.codes = self._side_by_side(words)
-        self.token: list[np.ndarray] = []
-        """Of the piece of each size, from 1 on, at each place; NOWHERE for none. [places]"""
+        self.letters = self._side_by_side(words)
+        self.nodes: list[Int32[np.ndarray, "places"]] = []
+        """Where the characters from each place on lead, one of them, two, ..."""
 
-        self.score: list[np.ndarray] = []
-        self._find(scores)
+        self.scores: list[np.ndarray] = []
+        """Of the pieces there; minus infinity for none. [height width]"""
 
-    def _side_by_side(self, words: Sequence[str]) -> Int64[np.ndarray, "places"]:
-        """The code point at each place, and NO_CODE behind the words' ends."""
+        self._find()
+
+    def _side_by_side(self, words: Sequence[str]) -> Int32[np.ndarray, "places"]:
+        """The letter at each place, and NO_LETTER behind the words' ends."""
+        trie = self.lattice.trie
         codes = np.frombuffer("".join(words).encode("utf-32-le"), dtype=np.uint32)
-        made = np.full((self.height + self.trie.depth + 1) * self.width, NO_CODE, dtype=np.int64)
+        made = np.full((self.height + trie.depth + 1) * self.width, NO_LETTER, dtype=np.int32)
         word = np.repeat(np.arange(self.width), self.lengths)
         inside = np.arange(len(codes)) - (np.cumsum(self.lengths) - self.lengths)[word]
-        made[inside * self.width + word] = codes
+        made[inside * self.width + word] = trie.letter_of[codes]
         return made
 
-    def _find(self, scores: Float64[np.ndarray, "ids"]) -> None:
+    def _find(self) -> None:
         """Find all pieces at all places."""
-        places = self.height * self.width
-        start = np.flatnonzero(self.codes[:places] != NO_CODE)
-        node = np.zeros(len(start), dtype=np.int64)
+        trie = self.lattice.trie
+        num_places = self.height * self.width
+        node = np.full(num_places, ROOT, dtype=np.int32)
+        num_alive = num_places
+        while not self.nodes or num_alive > SPARSE * num_places:
+            first = len(self.nodes) * self.width
+            node = trie.step(node, self.letters[first : first + num_places])
+            self._keep(node, self.lattice.score[node])
+            num_alive = np.count_nonzero(node != NOWHERE)
+        start = np.flatnonzero(node != NOWHERE)
+        node = node[start]
         while len(start):
-            size = len(self.token)
-            node = self.trie.step(node, self.codes[start + size * self.width])
-            token = self.trie.token[node]
-            if size == 0:
-                token[token == NOWHERE] = self.unknown
-            there = token != NOWHERE
-            self.token.append(np.full(places, NOWHERE, dtype=np.int32))
-            self.token[size][start[there]] = token[there]
-            score = np.full(places, -np.inf)
-            score[start[there]] = scores[token[there]]
-            self.score.append(score.reshape(self.height, self.width))
+            node = trie.step(node, self.letters[start + len(self.nodes) * self.width])
             alive = node != NOWHERE
             start, node = start[alive], node[alive]
+            nodes = np.full(num_places, NOWHERE, dtype=np.int32)
+            nodes[start] = node
+            scores = np.full(num_places, -np.inf)
+            scores[start] = self.lattice.score[node]
+            self._keep(nodes, scores)
+        single = self.scores[0]
+        single[single == -np.inf] = self.lattice.unknown_score
+
+    def _keep(self, nodes: Int32[np.ndarray, "places"], scores: np.ndarray) -> None:
+        self.nodes.append(nodes)
+        self.scores.append(scores.reshape(self.height, self.width))
 
     def ways(self) -> Ways:
         """The best ways, in the order of the words."""
@@ -182,16 +141,23 @@ class _Batch:
         best, second = np.full(shape, -np.inf), np.full(shape, -np.inf)
         size_of = np.zeros(shape, dtype=np.int16)
         best[0] = 0
+        present = np.searchsorted(-self.lengths, -np.arange(self.height + 1), "right").tolist()
+        begins = [np.any(scores > -np.inf, axis=1).tolist() for scores in self.scores]
         for place in range(1, self.height + 1):
-            present = int(np.searchsorted(-self.lengths, -place, "right"))
-            here, next_best = best[place, :present], second[place, :present]
-            for size in range(1, min(place, len(self.score)) + 1):
-                edge = self.score[size - 1][place - size, :present]
-                reached = best[place - size, :present] + edge
-                size_of[place, :present][reached > here] = size
-                np.maximum(next_best, np.minimum(here, reached), out=next_best)
+            words = slice(present[place])
+            here, next_best, last = best[place, words], second[place, words], size_of[place, words]
+            for size, scores in enumerate(self.scores[:place], start=1):
+                before = place - size
+                if not begins[size - 1][before]:
+                    continue
+                edge = scores[before, words]
+                reached = best[before, words] + edge
+                np.copyto(last, size, where=reached > here)
+                other = second[before, words] + edge
+                np.maximum(next_best, other, out=next_best)
+                np.minimum(here, reached, out=other)
+                np.maximum(next_best, other, out=next_best)
                 np.maximum(here, reached, out=here)
-                np.maximum(next_best, second[place - size, :present] + edge, out=next_best)
         return best.ravel(), second.ravel(), size_of.ravel()
 
     def _trace(
@@ -200,18 +166,19 @@ class _Batch:
         """The tokens of the best paths, and how many a word has."""
         counts = np.zeros(self.width, dtype=np.int64)
         word = np.flatnonzero(self.lengths)
-        token = np.array(self.token)
+        nodes = np.array(self.nodes)
         at = ends[word]
         steps: list[tuple[np.ndarray, np.ndarray]] = []
         while len(at):
             size = size_of[at].astype(np.int64)
             at = at - size * self.width
-            steps.append((word, token[size - 1, at]))
+            steps.append((word, nodes[size - 1, at]))
             counts[word] += 1
             on = at >= self.width
             word, at = word[on], at[on]
         tokens = np.empty(int(counts.sum()), dtype=np.int32)
         stops = np.cumsum(counts)
-        for number, (word, token) in enumerate(steps):
-            tokens[stops[word] - 1 - number] = token
+        for number, (word, node) in enumerate(steps):
+            tokens[stops[word] - 1 - number] = self.lattice.trie.token[node]
+        tokens[tokens == NO_TOKEN] = self.lattice.unknown
         return tokens, counts

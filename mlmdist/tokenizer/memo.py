@@ -3,6 +3,7 @@
 A memo only remembers: with any content, also none, the same texts give the same tokens.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,9 +65,6 @@ class WordMemo:
     def clear(self) -> None:
         """Forget every word but the empty one, which has no tokens."""
         self.table = WordTable()
-        self.new: list[str] = []
-        """The words that have a number but no tokens yet, in the order of their numbers."""
-
         self.first = _Column(np.int32)
         self.counts = _Column(np.int32)
         self.weight = _Column(np.float64)
@@ -74,26 +72,35 @@ class WordMemo:
         self.came_again = _Column(np.bool_)
         self.tokens = _Column(np.int32)
         self.chars = _Column(np.uint8)
-        self.number("")
         none, one = np.zeros(0, dtype=np.int32), np.zeros(1)
-        self.learn(WordTokens(none, none.astype(np.uint8), one.astype(np.int64), one, one + np.inf))
+        nothing = WordTokens(
+            none, none.astype(np.uint8), one.astype(np.int64), one, one + np.inf
+        )
+        self.number("", lambda _: nothing)
 
-    def number(self, text: str) -> Int64[np.ndarray, "words"]:
-        """The numbers of the words between the spaces of a text.
+    def number(
+        self, text: str, encode: Callable[[list[str]], WordTokens]
+    ) -> Int64[np.ndarray, "words"]:
+        """The numbers of the words between the spaces of a text; `encode` is asked for new words.
 
-        What they become must be learned, if `new` then names any. Raises UnicodeError for a lone
-        surrogate.
+        Raises UnicodeError for a lone surrogate.
         """
         if len(self.table) > self.max_words or self.table.long_bytes > MAX_LONG_BYTES:
             self._forget()
         known = len(self.table)
-        numbers, self.new = self.table.number(text)
-        self.came_again.values[numbers[numbers < known]] = True
+        try:
+            numbers, new = self.table.number(text)
+            self.came_again.values[numbers[numbers < known]] = True
+            if new:
+                self._learn(encode(new), len(new))
+        except BaseException:  # words have numbers and no tokens
+            self.clear()
+            raise
         return numbers
 
-    def learn(self, made: WordTokens) -> None:
-        """Remember the tokens of the words that are new."""
-        assert len(made.counts) == len(self.new), "tokens of other words than the new ones"
+    def _learn(self, made: WordTokens, num_words: int) -> None:
+        """Remember the tokens of the words whose numbers come next."""
+        assert len(made.counts) == num_words, "tokens of other words than the new ones"
         self.first.add(len(self.tokens) + np.cumsum(made.counts) - made.counts)
         self.counts.add(made.counts)
         self.weight.add(made.weight)
@@ -101,7 +108,6 @@ class WordMemo:
         self.came_again.add(np.zeros(len(made.counts), dtype=np.bool_))
         self.tokens.add(made.tokens)
         self.chars.add(made.chars)
-        self.new = []
 
     def find(self, numbers: Int64[np.ndarray, "words"]) -> Found:
         """What the words of these numbers become."""
@@ -125,18 +131,15 @@ class WordMemo:
             kept = kept[:0]
         words, found = self.table.words(kept), self.find(kept)
         self.clear()
-        if not words:
-            return
-        self.number(" ".join(words))
-        self.learn(
-            WordTokens(
+        if words:
+            again = WordTokens(
                 found.tokens,
                 found.chars.astype(np.uint8),
                 found.counts.astype(np.int64),
                 found.weight,
                 found.reach,
             )
-        )
+            self.number(" ".join(words), lambda _: again)
 
 
 class _Column:

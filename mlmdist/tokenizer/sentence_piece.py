@@ -10,7 +10,7 @@ mlmdist/tokenizer/unigram.py.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float64, Int32, Int64
 from sentencepiece import sentencepiece_model_pb2
 
 from mlmdist.errors import DataError
-from mlmdist.tokenizer.base import MAX_MEAN_WORD, TextTokens, Tokenizer
+from mlmdist.tokenizer.base import TextTokens, Tokenizer
 from mlmdist.tokenizer.memo import ALONE, MAX_WORD_CHARS, WordTokens
 from mlmdist.tokenizer.text import SPACE, normalize, normalize_all
 from mlmdist.tokenizer.unigram import UnigramWords
@@ -55,7 +55,7 @@ class SentencePieceTokenizer(Tokenizer):
         """NFKC, runs of whitespace as one space, none at the ends."""
         return normalize(text)
 
-    def normalize_all(self, texts: Sequence[str]) -> Iterator[str]:
+    def normalize_all(self, texts: Sequence[str]) -> list[str]:
         """Each text normalised."""
         return normalize_all(texts)
 
@@ -65,11 +65,9 @@ class SentencePieceTokenizer(Tokenizer):
 
         The bytes of the model file would not do: they hold training paths and thread counts.
         """
-        digest = hashlib.sha256(NORMALISATION.encode())
-        for token, piece in enumerate(self.pieces):
-            score = self.processor.get_score(token)
-            digest.update(f"{piece}\0{score!r}\0".encode("utf-8", "surrogatepass"))
-        return digest.hexdigest()
+        scored = zip(self.pieces, self.scores.tolist(), strict=True)
+        text = NORMALISATION + "".join([f"{piece}\0{score!r}\0" for piece, score in scored])
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -122,9 +120,6 @@ class SentencePieceTokenizer(Tokenizer):
         proto: Any = sentencepiece_model_pb2  # its classes are made at run time
         return proto.ModelProto.FromString(self.processor.serialized_model_proto())
 
-    def _in_words(self, text: str, spaces: int) -> bool:
-        return self._splits_at_spaces and len(text) <= MAX_MEAN_WORD * (spaces + 1)
-
     @cached_property
     def _splits_at_spaces(self) -> bool:
         """Whether the model cuts at every space and has no pieces with rules of their own."""
@@ -168,7 +163,9 @@ class SentencePieceTokenizer(Tokenizer):
         return lengths
 
     def _encode_words(self, words: list[str]) -> WordTokens:
-        short = [word if len(word) <= MAX_WORD_CHARS else "" for word in words]
+        short = words
+        if max(map(len, words)) > MAX_WORD_CHARS:
+            short = [word if len(word) <= MAX_WORD_CHARS else "" for word in words]
         if self.is_unigram:
             return self._unigram.encode(short)
         tokens, counts = self._merged(short)

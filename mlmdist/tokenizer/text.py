@@ -1,11 +1,12 @@
 """The text that a tokenizer sees, and which characters stand inside words."""
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cache
 
 SPACE = "\u2581"  # SentencePiece's mark of a space before a piece
 
-BETWEEN = "|"  # between texts looked at together: NFKC makes nothing of it and a neighbour
+BETWEEN = " "  # texts looked at together: NFKC makes nothing of it and a neighbour
 TOGETHER = 32  # texts
 
 
@@ -20,13 +21,14 @@ def normalize(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).replace(SPACE, " ").split())
 
 
-def normalize_all(texts: Sequence[str]) -> Iterator[str]:
+def normalize_all(texts: Sequence[str]) -> list[str]:
     """Each text as `normalize` gives it; texts that are so already are told many at once."""
+    made: list[str] = []
     for first in range(0, len(texts), TOGETHER):
         some = texts[first : first + TOGETHER]
-        joined = BETWEEN.join(some)
-        spaced = f" {BETWEEN}" in joined or f"{BETWEEN} " in joined  # at the ends of a text?
-        yield from some if not spaced and _is_normal(joined) else map(normalize, some)
+        # A space at an end of one of them, or an empty one, makes two spaces side by side.
+        made += some if _is_normal(BETWEEN.join(some)) else map(normalize, some)
+    return made
 
 
 def _is_normal(text: str) -> bool:
@@ -39,6 +41,7 @@ def _is_normal(text: str) -> bool:
     return text.isascii() or (SPACE not in text and unicodedata.is_normalized("NFKC", text))
 
 
+@cache  # pieces begin and end with few characters
 def in_word(character: str) -> bool:
     """Whether it stands inside words: a letter, digit or mark, but of no spaceless script."""
     category = unicodedata.category(character)

@@ -13,17 +13,19 @@ two best ways are rounded too.
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int32, Int64
+from jaxtyping import Bool, Float64, Int32, Int64, Integer
 
-from mlmdist.tokenizer.lattice import PieceTrie, best_ways
-from mlmdist.tokenizer.memo import ALONE, WordTokens
+from mlmdist.tokenizer.lattice import Lattice
+from mlmdist.tokenizer.memo import ALONE, Found, WordMemo, WordTokens
+from mlmdist.tokenizer.piece_trie import PieceTrie
 from mlmdist.tokenizer.text import SPACE
 
 ROUNDING = 2.0**-24  # of one addition in 32 bits, relative
+MAX_UNITS = 1 << 18  # remembered
 UNKNOWN_PENALTY = 10.0  # SentencePiece's, for an unknown character, below the worst piece
 
-_Cut = tuple[Int32[np.ndarray, "found"], Int64[np.ndarray, "found"], Int64[np.ndarray, "words"]]
-_Spelled = tuple[Int32[np.ndarray, "total"], Int64[np.ndarray, "total"], Int64[np.ndarray, "words"]]
+_Cut = tuple[Int32[np.ndarray, "found"], Int32[np.ndarray, "found"], Int64[np.ndarray, "words"]]
+_Spelled = tuple[Int32[np.ndarray, "total"], Integer[np.ndarray, "total"], Int64[np.ndarray, "words"]]
 """Tokens, characters a token, tokens a word: before and after unknown characters are spelled."""
 
 
@@ -47,27 +49,56 @@ class UnigramWords:
         self.trie = PieceTrie({pieces[token]: token for token in tokens})
         lowest = np.float32(scores[ordinary].min(initial=0)) - np.float32(UNKNOWN_PENALTY)
         self.scores = np.where(ordinary, scores, float(lowest))
+        self.lattice = Lattice(self.trie, self.scores, unknown)
         self.chars = np.array([len(piece) for piece in pieces], dtype=np.int64)
         self.chars[unknown] = 1
         self.starts_word = np.array([piece.startswith(SPACE) for piece in pieces])
+        self.units = WordMemo(MAX_UNITS)
 
     def encode(self, words: Sequence[str]) -> WordTokens:
         """The tokens of each word in a text where a space stands before it; an empty one has none.
 
         Raises UnicodeError for a lone surrogate.
         """
-        spaced = [word and SPACE + word for word in words]
-        ways = best_ways(self.trie, self.scores, self.unknown, spaced)
-        chars = self.chars[ways.tokens]
-        word_of = np.repeat(np.arange(len(words)), ways.counts)
-        weights = np.abs(self.scores[ways.tokens])
-        weight = np.bincount(word_of, weights, minlength=len(words)).astype(np.float64)
-        reach = self._reach(np.array([len(word) for word in words]), ways.gap)
-        first = np.append(ways.tokens, self.unknown)[np.cumsum(ways.counts) - ways.counts]
-        reach[~self.starts_word[first] | (ways.counts == 0)] = ALONE
+        lengths = np.fromiter(map(len, words), np.int64, len(words))
+        some = np.flatnonzero(lengths)
+        counts = np.zeros(len(words), dtype=np.int64)
+        weight, reach = np.zeros(len(words)), np.full(len(words), ALONE)
+        if not len(some):
+            none = np.zeros(0, dtype=np.int32)
+            return WordTokens(none, none.astype(np.uint8), counts, weight, reach)
+        text = SPACE + SPACE.join(filter(None, words))
+        stops = np.cumsum(lengths[some] + 1)
+        found, first_unit = self._in_units(text, stops - lengths[some] - 1)
+        counts[some] = np.add.reduceat(found.counts, first_unit, dtype=np.int64)
+        weight[some] = np.add.reduceat(found.weight, first_unit)
+        reach[some] = self._reach(lengths[some], np.minimum.reduceat(found.reach, first_unit))
+        first_token = found.tokens[(np.cumsum(counts) - counts)[some]]
+        reach[some[~self.starts_word[first_token]]] = ALONE
         spell = self._join_unknown if self.bytes is None else self._spell_unknown
-        tokens, chars, counts = spell((ways.tokens, chars, ways.counts), "".join(spaced))
+        tokens, chars, counts = spell((found.tokens, found.chars, counts), text)
         return WordTokens(tokens, chars.astype(np.uint8), counts, weight, reach)
+
+    def _in_units(
+        self, text: str, word_starts: Int64[np.ndarray, "words"]
+    ) -> tuple[Found, Int64[np.ndarray, "words"]]:
+        """The tokens of a text's units and the first unit of each word; gaps stand for reaches."""
+        codes = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+        starts = np.append(True, ~self.trie.may_join(self.trie.letter_of[codes]))
+        starts[word_starts] = True
+        unit = np.cumsum(starts) - 1
+        spaced = np.full(len(codes) + unit[-1], ord(" "), dtype=np.uint32)
+        spaced[np.arange(len(codes)) + unit] = codes
+        numbers = self.units.number(spaced.tobytes().decode("utf-32-le"), self._cut)
+        return self.units.find(numbers), unit[word_starts]
+
+    def _cut(self, units: list[str]) -> WordTokens:
+        """The best way of each unit; gaps stand for reaches."""
+        ways = self.lattice.best_ways(units)
+        unit = np.repeat(np.arange(len(units)), ways.counts)
+        weight = np.bincount(unit, np.abs(self.scores[ways.tokens]), minlength=len(units))
+        chars = self.chars[ways.tokens].astype(np.uint8)
+        return WordTokens(ways.tokens, chars, ways.counts, weight.astype(np.float64), ways.gap)
 
     def _reach(
         self, num_chars: Int64[np.ndarray, "words"], gap: Float64[np.ndarray, "words"]

@@ -21,7 +21,7 @@ import tokenizers
 from jaxtyping import Bool, Float64, Int32, Int64
 
 from mlmdist.errors import DataError
-from mlmdist.tokenizer.base import MAX_MEAN_WORD, TextTokens, Tokenizer
+from mlmdist.tokenizer.base import TextTokens, Tokenizer, has_words
 from mlmdist.tokenizer.memo import ALONE, MAX_WORD_CHARS, WordTokens
 from mlmdist.tokenizer.vocabulary import SPECIAL_TOKENS, Vocabulary, make_vocabulary
 
@@ -141,11 +141,12 @@ class WordPieceTokenizer(Tokenizer):
         """The ids of words that stand alone, in the form the vocabulary knows them in."""
         return [[piece.id for piece in self.inner.model.tokenize(word)] for word in words]
 
-    def _in_words(self, text: str, spaces: int) -> bool:
-        return len(text) <= MAX_MEAN_WORD * (spaces + 1)
+    @property
+    def _splits_at_spaces(self) -> bool:
+        return True
 
     def _encode_stretch(self, text: str, *, opens: bool) -> TextTokens:  # noqa: ARG002 (no mark)
-        if self._spaces_han and not self._in_words(text, text.count(" ")):
+        if self._spaces_han and not has_words(len(text), text.count(" ")):
             by_units = self._encode_units(text)
             if by_units is not None:
                 return by_units
@@ -167,7 +168,7 @@ class WordPieceTokenizer(Tokenizer):
         """
         units = _UNITS.findall(text)
         words = " ".join([unit.removeprefix(" ") for unit in units])
-        found = self.memo.find(self._number(words))
+        found = self.memo.find(self.memo.number(words, self._encode_words))
         if (found.reach < 0).any():
             return None
         chars = found.chars

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlmdist.tokenizer import lattice
-from mlmdist.tokenizer.lattice import NOWHERE, PieceTrie, best_ways
+from mlmdist.tokenizer import lattice as module
+from mlmdist.tokenizer.lattice import Lattice
+from mlmdist.tokenizer.piece_trie import PieceTrie
 
 UNKNOWN = 1
 UNKNOWN_SCORE = -25.0
@@ -37,8 +38,8 @@ def test_all_ways_of_all_words(scored: dict[str, float], words: list[str], place
     pieces = {piece: number + 2 for number, piece in enumerate(scored)}
     scores = np.array([0.0, UNKNOWN_SCORE, *scored.values()])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lattice, "PLACES_AT_ONCE", places)
-        made = best_ways(PieceTrie(pieces), scores, UNKNOWN, words)
+        patch.setattr(module, "PLACES_AT_ONCE", places)
+        made = Lattice(PieceTrie(pieces), scores, UNKNOWN).best_ways(words)
     before = 0
     for word, count, gap in zip(words, made.counts.tolist(), made.gap.tolist(), strict=True):
         ways = sorted(all_ways(word, pieces), key=lambda way: -scores[way].sum())
@@ -49,34 +50,15 @@ def test_all_ways_of_all_words(scored: dict[str, float], words: list[str], place
         assert tokens == ways[0] or (tokens in ways and gap < 1e-9)
 
 
-def test_a_trie_finds_its_pieces_and_nothing_else() -> None:
-    """Thousands of keys in one table: many of them meet another one in their slot."""
-    draw = np.random.default_rng(0)
-    some = {
-        "".join(draw.choice(list("abcdefgh"), size)) for size in range(1, 7) for _ in range(900)
-    }
-    pieces = {piece: number for number, piece in enumerate(sorted(some))}
-    prefixes = {piece[:size] for piece in pieces for size in range(len(piece) + 1)}
-    trie = PieceTrie(pieces)
-    for size in range(1, 8):
-        tried = ["".join(draw.choice(list("abcdefghi"), size)) for _ in range(2000)]
-        node = np.zeros(len(tried), dtype=np.int64)
-        for column in range(size):
-            codes = np.array([ord(text[column]) for text in tried])
-            alive = node != NOWHERE
-            node[alive] = trie.step(node[alive], codes[alive])
-        assert (node != NOWHERE).tolist() == [text in prefixes for text in tried]
-        assert trie.token[node].tolist() == [pieces.get(text, NOWHERE) for text in tried]
-
-
 def test_no_words_and_no_pieces() -> None:
     scores = np.array([0.0, UNKNOWN_SCORE])
-    assert len(best_ways(PieceTrie({}), scores, UNKNOWN, []).tokens) == 0
-    made = best_ways(PieceTrie({}), scores, UNKNOWN, ["xy", ""])
+    assert len(Lattice(PieceTrie({}), scores, UNKNOWN).best_ways([]).tokens) == 0
+    made = Lattice(PieceTrie({}), scores, UNKNOWN).best_ways(["xy", ""])
     assert (made.tokens.tolist(), made.counts.tolist()) == ([UNKNOWN, UNKNOWN], [2, 0])
     assert made.gap.tolist() == [np.inf, np.inf]
 
 
 def test_a_lone_surrogate_is_refused() -> None:
+    lattice = Lattice(PieceTrie({"x": 2}), np.array([0.0, -1.0, -1.0]), UNKNOWN)
     with pytest.raises(UnicodeError):
-        best_ways(PieceTrie({"x": 2}), np.array([0.0, -1.0, -1.0]), UNKNOWN, ["x\ud800"])
+        lattice.best_ways(["x\ud800"])
