@@ -112,16 +112,15 @@ def code_points(text: str) -> np.ndarray:
 def character_kinds() -> UInt16[np.ndarray, "codes"]:
     """For each code point its bits: SPACE, LOWER, ... of this module."""
     kinds = np.zeros(_NUM_CODES, np.uint16)
-    characters = list(map(chr, range(FIRST_UNCASED)))
+    characters = np.arange(FIRST_UNCASED, dtype=np.uint32).view("U1")
     for bit, holds in (
-        (SPACE, str.isspace),
-        (LOWER, str.islower),
-        (CAPITAL, str.isupper),
-        (DIGIT, str.isdigit),
-        (ALPHANUMERIC, str.isalnum),
+        (SPACE, np.strings.isspace),
+        (LOWER, np.strings.islower),
+        (CAPITAL, np.strings.isupper),
+        (DIGIT, np.strings.isdigit),
+        (ALPHANUMERIC, np.strings.isalnum),
     ):
-        has = np.fromiter(map(holds, characters), np.bool_, FIRST_UNCASED)
-        kinds[:FIRST_UNCASED][has] |= bit
+        kinds[:FIRST_UNCASED][holds(characters)] |= bit
     for bit, marks in _MARKS.items():
         kinds[[ord(mark) for mark in marks]] |= bit
     categories = character_categories()

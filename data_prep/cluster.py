@@ -112,6 +112,7 @@ class Cluster:
                 include_dashboard=False,
                 object_store_memory=OBJECT_STORE_BYTES,
                 _temp_dir=str(self.folder.path),
+                _system_config=_NO_STATISTICS,
                 **_QUIET,
             )
         except Exception as error:  # Ray raises nothing more special
@@ -319,6 +320,14 @@ def _to_log(data: dict[str, Any], *_: Any, **__: Any) -> None:
 
 
 ray_worker.print_to_stdstream = _to_log
+# Of a cluster that is gone at the end nobody looks at the tasks' events and meters, which take 3 %
+# of two cores.
+_NO_STATISTICS = {
+    "task_events_report_interval_ms": 0,
+    "enable_metrics_collection": False,
+    "event_stats": False,
+    "enable_timeline": False,
+}
 _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
 
 

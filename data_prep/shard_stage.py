@@ -40,6 +40,9 @@ from mlmdist.tokenizer import META_NAME
 
 log = logging.getLogger(__name__)
 
+SMALL_BUCKET_CHARS = 4_000_000
+SOME_BUCKETS_BITS = 4  # 16 buckets
+
 # What the bytes of a shard set must not depend on: places, and how many records may be left out.
 NO_PROVENANCE: Any = {
     "output": True,
@@ -158,8 +161,13 @@ def set_folder(shards: AnyPath, config: Prep, length: int, side: str) -> AnyPath
 
 
 def _num_buckets(chars: int, bucket_chars: int) -> int:
-    """Buckets, a power of two, by the size of the text alone."""
-    return 1 << max(0, (chars // bucket_chars).bit_length())
+    """Buckets, a power of two, by the size of the text alone.
+
+    A shard reads whole buckets, so a few large ones would be read by each: of smaller ones there
+    are some more.
+    """
+    small = min(SOME_BUCKETS_BITS, (chars // SMALL_BUCKET_CHARS).bit_length())
+    return 1 << max(small, (chars // bucket_chars).bit_length())
 
 
 def _map(cluster: Cluster, config: Prep, manifest: dict[str, Any], work: Work) -> list[AnyPath]:

@@ -85,8 +85,11 @@ class Tokenizer(ABC):
         """A number for each piece, higher for more frequent ones."""
 
     @abstractmethod
-    def _encode_words(self, words: list[str]) -> WordTokens:
-        """The tokens of each word in a text where a space stands before it."""
+    def _encode_words(self, words: str) -> WordTokens:
+        """The tokens of each word in a text where a space stands before it.
+
+        `words` has spaces between them.
+        """
 
     @abstractmethod
     def _encode_stretch(self, text: str, *, opens: bool) -> TextTokens:

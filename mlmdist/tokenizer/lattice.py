@@ -81,7 +81,7 @@ class _Batch:
         self.lengths = np.fromiter(map(len, words), np.int64, len(words))
         self.width, self.height = len(words), int(self.lengths.max(initial=0))
         self.letters = self._side_by_side(words)
-        self.nodes: list[Int32[np.ndarray, "places"]] = []
+        self.nodes: list[Int32[np.ndarray, places]] = []
         """Where the characters from each place on lead, one of them, two, ..."""
 
         self.scores: list[np.ndarray] = []

@@ -73,17 +73,14 @@ class WordMemo:
         self.tokens = _Column(np.int32)
         self.chars = _Column(np.uint8)
         none, one = np.zeros(0, dtype=np.int32), np.zeros(1)
-        nothing = WordTokens(
-            none, none.astype(np.uint8), one.astype(np.int64), one, one + np.inf
-        )
+        nothing = WordTokens(none, none.astype(np.uint8), one.astype(np.int64), one, one + np.inf)
         self.number("", lambda _: nothing)
 
-    def number(
-        self, text: str, encode: Callable[[list[str]], WordTokens]
-    ) -> Int64[np.ndarray, "words"]:
-        """The numbers of the words between the spaces of a text; `encode` is asked for new words.
+    def number(self, text: str, encode: Callable[[str], WordTokens]) -> Int64[np.ndarray, "words"]:
+        """The numbers of the words between the spaces of a text.
 
-        Raises UnicodeError for a lone surrogate.
+        `encode` gets those that are new, with spaces between them, to say what they become. Raises
+        UnicodeError for a lone surrogate.
         """
         if len(self.table) > self.max_words or self.table.long_bytes > MAX_LONG_BYTES:
             self._forget()
@@ -91,8 +88,8 @@ class WordMemo:
         try:
             numbers, new = self.table.number(text)
             self.came_again.values[numbers[numbers < known]] = True
-            if new:
-                self._learn(encode(new), len(new))
+            if len(self.table) > known:
+                self._learn(encode(new), len(self.table) - known)
         except BaseException:  # words have numbers and no tokens
             self.clear()
             raise
@@ -140,6 +137,11 @@ class WordMemo:
                 found.reach,
             )
             self.number(" ".join(words), lambda _: again)
+
+
+def short_words(words: str) -> list[str]:
+    """The words between the spaces; in the place of those that are not remembered, empty ones."""
+    return [word if len(word) <= MAX_WORD_CHARS else "" for word in words.split(" ")]
 
 
 class _Column:

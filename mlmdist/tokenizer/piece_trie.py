@@ -2,8 +2,8 @@
 
 The trie is a double array (Aoe 1989, "An efficient digital search algorithm by using a double-array
 structure", IEEE Transactions on Software Engineering 15): a node is a slot, and the child of node n
-by letter c is slot base[n] + c, if that slot's parent is n. So a step is two look-ups in arrays that
-the processor's cache holds, whatever the vocabulary.
+by letter c is slot base[n] + c, if that slot's parent is n. So a step is two look-ups in arrays
+that the processor's cache holds, whatever the vocabulary.
 """
 
 from collections.abc import Mapping

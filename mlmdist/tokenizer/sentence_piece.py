@@ -22,7 +22,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from mlmdist.errors import DataError
 from mlmdist.tokenizer.base import TextTokens, Tokenizer
-from mlmdist.tokenizer.memo import ALONE, MAX_WORD_CHARS, WordTokens
+from mlmdist.tokenizer.memo import ALONE, WordTokens, short_words
 from mlmdist.tokenizer.text import SPACE, normalize, normalize_all
 from mlmdist.tokenizer.unigram import UnigramWords
 from mlmdist.tokenizer.vocabulary import SPECIAL_TOKENS, Vocabulary, make_vocabulary
@@ -42,14 +42,14 @@ class SentencePieceTokenizer(Tokenizer):
     def __init__(self, processor: sentencepiece.SentencePieceProcessor) -> None:
         super().__init__()
         self.processor = processor
-        size = processor.get_piece_size()
-        self.pieces = [processor.id_to_piece(token) for token in range(size)]
+        every = list(range(processor.get_piece_size()))
+        self.pieces = processor.id_to_piece(every)
         if tuple(self.pieces[: len(SPECIAL_TOKENS)]) != SPECIAL_TOKENS:
             raise DataError(
                 f"the tokenizer's first pieces are {self.pieces[: len(SPECIAL_TOKENS)]}; must be "
                 f"{list(SPECIAL_TOKENS)}: train it with `python -m data_prep tokenizer`"
             )
-        self.is_byte = np.array([processor.is_byte(token) for token in range(size)])
+        self.is_byte = np.array(processor.is_byte(every), dtype=np.bool_)
 
     def normalize(self, text: str) -> str:
         """NFKC, runs of whitespace as one space, none at the ends."""
@@ -91,7 +91,7 @@ class SentencePieceTokenizer(Tokenizer):
     @cached_property
     def scores(self) -> Float64[np.ndarray, "ids"]:
         """The model's own: log-probabilities in nats (unigram), minus the rank (BPE)."""
-        return np.array([self.processor.get_score(token) for token in range(len(self.pieces))])
+        return np.array(self.processor.get_score(list(range(len(self.pieces)))))
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of ids; special tokens by their names."""
@@ -162,12 +162,10 @@ class SentencePieceTokenizer(Tokenizer):
         lengths[self.is_byte] = UNKNOWN_CHARS
         return lengths
 
-    def _encode_words(self, words: list[str]) -> WordTokens:
-        short = words
-        if max(map(len, words)) > MAX_WORD_CHARS:
-            short = [word if len(word) <= MAX_WORD_CHARS else "" for word in words]
+    def _encode_words(self, words: str) -> WordTokens:
         if self.is_unigram:
-            return self._unigram.encode(short)
+            return self._unigram.encode(words)
+        short = short_words(words)
         tokens, counts = self._merged(short)
         chars = self._piece_chars[tokens]
         starts = np.cumsum(counts) - counts
@@ -175,10 +173,10 @@ class SentencePieceTokenizer(Tokenizer):
             place = slice(starts[word], starts[word] + counts[word])
             chars[place] = _exact_chars(self.processor, short[int(word)])
             chars[starts[word]] += 1
-        reach = np.full(len(words), np.inf)
+        reach = np.full(len(short), np.inf)
         opens = np.append(~self.continues[tokens], False)[starts]
         reach[~opens | (counts == 0)] = ALONE
-        return WordTokens(tokens, chars.astype(np.uint8), counts, np.zeros(len(words)), reach)
+        return WordTokens(tokens, chars.astype(np.uint8), counts, np.zeros(len(short)), reach)
 
     def _merged(
         self, words: list[str]

@@ -13,10 +13,10 @@ two best ways are rounded too.
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int32, Int64, Integer
+from jaxtyping import Bool, Float64, Int32, Int64, Integer, UInt32
 
 from mlmdist.tokenizer.lattice import Lattice
-from mlmdist.tokenizer.memo import ALONE, Found, WordMemo, WordTokens
+from mlmdist.tokenizer.memo import ALONE, MAX_WORD_CHARS, Found, WordMemo, WordTokens
 from mlmdist.tokenizer.piece_trie import PieceTrie
 from mlmdist.tokenizer.text import SPACE
 
@@ -25,7 +25,9 @@ MAX_UNITS = 1 << 18  # remembered
 UNKNOWN_PENALTY = 10.0  # SentencePiece's, for an unknown character, below the worst piece
 
 _Cut = tuple[Int32[np.ndarray, "found"], Int32[np.ndarray, "found"], Int64[np.ndarray, "words"]]
-_Spelled = tuple[Int32[np.ndarray, "total"], Integer[np.ndarray, "total"], Int64[np.ndarray, "words"]]
+_Spelled = tuple[
+    Int32[np.ndarray, "total"], Integer[np.ndarray, "total"], Int64[np.ndarray, "words"]
+]
 """Tokens, characters a token, tokens a word: before and after unknown characters are spelled."""
 
 
@@ -55,35 +57,41 @@ class UnigramWords:
         self.starts_word = np.array([piece.startswith(SPACE) for piece in pieces])
         self.units = WordMemo(MAX_UNITS)
 
-    def encode(self, words: Sequence[str]) -> WordTokens:
-        """The tokens of each word in a text where a space stands before it; an empty one has none.
+    def encode(self, words: str) -> WordTokens:
+        """The tokens of each word in a text where a space stands before it.
 
-        Raises UnicodeError for a lone surrogate.
+        `words` has spaces between them; an empty or a long one has no tokens. Raises UnicodeError
+        for a lone surrogate.
         """
-        lengths = np.fromiter(map(len, words), np.int64, len(words))
-        some = np.flatnonzero(lengths)
-        counts = np.zeros(len(words), dtype=np.int64)
-        weight, reach = np.zeros(len(words)), np.full(len(words), ALONE)
+        codes = np.frombuffer(f" {words}".encode("utf-32-le"), dtype=np.uint32)
+        first = np.flatnonzero(codes == ord(" "))
+        lengths = np.diff(first, append=len(codes))  # of the words, the space in front counted
+        kept = (lengths > 1) & (lengths <= MAX_WORD_CHARS + 1)
+        some = np.flatnonzero(kept)
+        counts = np.zeros(len(lengths), dtype=np.int64)
+        weight, reach = np.zeros(len(lengths)), np.full(len(lengths), ALONE)
         if not len(some):
             none = np.zeros(0, dtype=np.int32)
             return WordTokens(none, none.astype(np.uint8), counts, weight, reach)
-        text = SPACE + SPACE.join(filter(None, words))
-        stops = np.cumsum(lengths[some] + 1)
-        found, first_unit = self._in_units(text, stops - lengths[some] - 1)
+        codes, lengths = codes[np.repeat(kept, lengths)], lengths[some]
+        found, first_unit = self._in_units(codes, np.cumsum(lengths) - lengths)
         counts[some] = np.add.reduceat(found.counts, first_unit, dtype=np.int64)
         weight[some] = np.add.reduceat(found.weight, first_unit)
-        reach[some] = self._reach(lengths[some], np.minimum.reduceat(found.reach, first_unit))
+        reach[some] = self._reach(lengths, np.minimum.reduceat(found.reach, first_unit))
         first_token = found.tokens[(np.cumsum(counts) - counts)[some]]
         reach[some[~self.starts_word[first_token]]] = ALONE
         spell = self._join_unknown if self.bytes is None else self._spell_unknown
-        tokens, chars, counts = spell((found.tokens, found.chars, counts), text)
+        tokens, chars, counts = spell((found.tokens, found.chars, counts), codes)
         return WordTokens(tokens, chars.astype(np.uint8), counts, weight, reach)
 
     def _in_units(
-        self, text: str, word_starts: Int64[np.ndarray, "words"]
+        self, codes: UInt32[np.ndarray, "chars"], word_starts: Int64[np.ndarray, "words"]
     ) -> tuple[Found, Int64[np.ndarray, "words"]]:
-        """The tokens of a text's units and the first unit of each word; gaps stand for reaches."""
-        codes = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+        """The tokens of the words' units and each word's first unit; gaps stand for reaches.
+
+        Words begin with a space in `codes`, and the units with the mark of one.
+        """
+        codes = np.where(codes == ord(" "), np.uint32(ord(SPACE)), codes)
         starts = np.append(True, ~self.trie.may_join(self.trie.letter_of[codes]))
         starts[word_starts] = True
         unit = np.cumsum(starts) - 1
@@ -92,22 +100,24 @@ class UnigramWords:
         numbers = self.units.number(spaced.tobytes().decode("utf-32-le"), self._cut)
         return self.units.find(numbers), unit[word_starts]
 
-    def _cut(self, units: list[str]) -> WordTokens:
+    def _cut(self, units: str) -> WordTokens:
         """The best way of each unit; gaps stand for reaches."""
-        ways = self.lattice.best_ways(units)
-        unit = np.repeat(np.arange(len(units)), ways.counts)
-        weight = np.bincount(unit, np.abs(self.scores[ways.tokens]), minlength=len(units))
+        ways = self.lattice.best_ways(units.split(" "))
+        unit = np.repeat(np.arange(len(ways.counts)), ways.counts)
+        weight = np.bincount(unit, np.abs(self.scores[ways.tokens]), minlength=len(ways.counts))
         chars = self.chars[ways.tokens].astype(np.uint8)
         return WordTokens(ways.tokens, chars, ways.counts, weight.astype(np.float64), ways.gap)
 
     def _reach(
-        self, num_chars: Int64[np.ndarray, "words"], gap: Float64[np.ndarray, "words"]
+        self, additions: Int64[np.ndarray, "words"], gap: Float64[np.ndarray, "words"]
     ) -> Float64[np.ndarray, "words"]:
-        """The heaviest text in which rounding cannot bring the second way in front of the best."""
-        additions = num_chars + 1
+        """The heaviest text in which rounding cannot bring the second way in front of the best.
+
+        `additions` are a way's at most: a word's characters and the space in front.
+        """
         return gap / (4 * additions * ROUNDING) - 4 * additions * np.abs(self.scores).max()
 
-    def _join_unknown(self, made: _Cut, _: str) -> _Spelled:
+    def _join_unknown(self, made: _Cut, _: UInt32[np.ndarray, "chars"]) -> _Spelled:
         """Unknown characters side by side are one token."""
         tokens, chars, counts = made
         again = np.zeros(len(tokens) + 1, dtype=np.bool_)
@@ -125,14 +135,14 @@ class UnigramWords:
             np.bincount(word_of, minlength=len(counts)),
         )
 
-    def _spell_unknown(self, made: _Cut, text: str) -> _Spelled:
+    def _spell_unknown(self, made: _Cut, codes: UInt32[np.ndarray, "chars"]) -> _Spelled:
         """Unknown characters in their bytes, of which the last one covers the character."""
         tokens, chars, counts = made
         unknown = np.flatnonzero(tokens == self.unknown)
         if not len(unknown):
             return made
         places = (np.cumsum(chars) - chars)[unknown]
-        spelled = [text[place].encode() for place in places.tolist()]
+        spelled = [chr(code).encode() for code in codes[places].tolist()]
         sizes = np.ones(len(tokens), dtype=np.int64)
         sizes[unknown] = [len(each) for each in spelled]
         last = np.cumsum(sizes) - 1

@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float64, Int32, Int64
 
 from mlmdist.errors import DataError
 from mlmdist.tokenizer.base import TextTokens, Tokenizer, has_words
-from mlmdist.tokenizer.memo import ALONE, MAX_WORD_CHARS, WordTokens
+from mlmdist.tokenizer.memo import ALONE, WordTokens, short_words
 from mlmdist.tokenizer.vocabulary import SPECIAL_TOKENS, Vocabulary, make_vocabulary
 
 TOKENIZER_JSON, VOCAB_TXT, TOKENIZER_CONFIG = "tokenizer.json", "vocab.txt", "tokenizer_config.json"
@@ -196,13 +196,13 @@ class WordPieceTokenizer(Tokenizer):
                 ends[token] = space if space > 0 else following[token]
         return tokens, starts, ends
 
-    def _encode_words(self, words: list[str]) -> WordTokens:
-        short = [word if len(word) <= MAX_WORD_CHARS else "" for word in words]
+    def _encode_words(self, words: str) -> WordTokens:
+        short = short_words(words)
         rows = [short[first : first + JOINED_WORDS] for first in range(0, len(short), JOINED_WORDS)]
         made = [self._encode_row(row) for row in rows]
         tokens, chars, counts = (np.concatenate(column) for column in zip(*made, strict=True))
         reach = np.where(counts > 0, np.inf, ALONE)
-        return WordTokens(tokens, chars.astype(np.uint8), counts, np.zeros(len(words)), reach)
+        return WordTokens(tokens, chars.astype(np.uint8), counts, np.zeros(len(short)), reach)
 
     def _encode_row(
         self, words: list[str]

@@ -38,28 +38,26 @@ class WordTable:
     def __len__(self) -> int:
         return self.size
 
-    def number(self, text: str) -> tuple[Int64[np.ndarray, "words"], list[str]]:
-        """The numbers of the words between the spaces of `text`; those that are new, in order.
+    def number(self, text: str) -> tuple[Int64[np.ndarray, "words"], str]:
+        """The numbers of the words between the spaces of `text`; those that are new, spaced too.
 
         Raises UnicodeError for a lone surrogate.
         """
         data = text.encode()
         starts, lengths = _words(data)
         numbers = np.empty(len(starts), np.int64)
-        new: list[str] = []
+        new = [np.zeros(0, np.int64)]
         for first in range(0, len(starts), WORDS_AT_ONCE):
             some = slice(first, first + WORDS_AT_ONCE)
-            numbers[some] = self._number(data, starts[some], lengths[some], new)
-        return numbers, new
+            numbers[some], places = self._number(data, starts[some], lengths[some])
+            new.append(places + first)
+        chosen = np.concatenate(new)
+        return numbers, _spaced(data, starts[chosen], lengths[chosen]).decode()
 
     def _number(
-        self,
-        data: bytes,
-        starts: Int64[np.ndarray, "words"],
-        lengths: Int64[np.ndarray, "words"],
-        new: list[str],
-    ) -> Int64[np.ndarray, "words"]:
-        """The numbers of some words; those that have none get one and come to `new`."""
+        self, data: bytes, starts: Int64[np.ndarray, "words"], lengths: Int64[np.ndarray, "words"]
+    ) -> tuple[Int64[np.ndarray, "words"], Int64[np.ndarray, "new"]]:
+        """The numbers of some words, and which are the first ones that had none."""
         rows = _rows_of(data, starts, lengths)
         for place in np.flatnonzero(lengths > SHORT_BYTES).tolist():
             word = data[starts[place] : starts[place] + lengths[place]]
@@ -72,13 +70,12 @@ class WordTable:
         hashes = hash_rows(rows)
         numbers = self._find(rows, hashes)
         missing = np.flatnonzero(numbers < 0)
-        if len(missing):
-            first, which = _distinct(rows[missing], hashes[missing])
-            numbers[missing] = self.size + which
-            self._add(rows[missing[first]])
-            places = starts[missing[first]].tolist(), lengths[missing[first]].tolist()
-            new += [data[at : at + length].decode() for at, length in zip(*places, strict=True)]
-        return numbers
+        if not len(missing):
+            return numbers, missing
+        first, which = _distinct(rows[missing], hashes[missing])
+        numbers[missing] = self.size + which
+        self._add(rows[missing[first]])
+        return numbers, missing[first]
 
     def words(self, numbers: Int64[np.ndarray, "numbers"]) -> list[str]:
         """The words of these numbers."""
@@ -113,7 +110,7 @@ class WordTable:
         self.rows[first : self.size] = rows
         if self.size > MOST_FILLED * len(self.slots):
             while self.size > MOST_FILLED * (1 << self.bits):
-                self.bits += 2
+                self.bits += 1
             self.slots = np.full(1 << self.bits, EMPTY, np.int32)
             first = 0
         self._fill(np.arange(first, self.size))
@@ -148,6 +145,17 @@ def _words(data: bytes) -> tuple[Int64[np.ndarray, "words"], Int64[np.ndarray, "
     spaces = np.flatnonzero(np.frombuffer(data, np.uint8) == SPACE)
     starts = np.append(0, spaces + 1)
     return starts, np.append(spaces, len(data)) - starts
+
+
+def _spaced(
+    data: bytes, starts: Int64[np.ndarray, "words"], lengths: Int64[np.ndarray, "words"]
+) -> bytes:
+    """The words with spaces between them."""
+    number = np.repeat(np.arange(len(starts)), lengths)
+    inside = np.arange(len(number)) - (np.cumsum(lengths) - lengths)[number]
+    made = np.full(max(0, len(number) + len(starts) - 1), SPACE, np.uint8)
+    made[np.arange(len(number)) + number] = np.frombuffer(data, np.uint8)[starts[number] + inside]
+    return made.tobytes()
 
 
 def _rows_of(

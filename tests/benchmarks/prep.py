@@ -9,11 +9,13 @@ text to finished shards against encoding alone, each on one core), `workers` (tw
 
 import argparse
 import json
+import math
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,7 @@ VOCABULARY = 32_000
 SAMPLE_VOCABULARY = 8_000
 TRAINING_CHARS = 20_000_000
 KINDS = ("unigram", "bpe")
+QUIET = 0.1  # seconds of work in a second
 
 
 def main() -> None:
@@ -250,7 +253,8 @@ class Benchmark:
 def _make_shards_once(output: Path, workers: int) -> None:
     """Print how long the last stage takes with Ray already there and a task already run.
 
-    What it made before goes first, or it would say that all is done.
+    What it made before goes first, or it would say that all is done. Ray's own processes go on
+    starting for seconds behind its first task, so the machine must be quiet first.
     """
     shutil.rmtree(output / "shards", ignore_errors=True)
     config = load(
@@ -260,7 +264,24 @@ def _make_shards_once(output: Path, workers: int) -> None:
         tasks = [(number,) for number in range(4 * workers)]
         for _ in cluster.run(_warm, tasks):
             pass
+        wait_until_quiet()
         sys.stdout.write(f"{seconds(lambda: make_shards(config, cluster, overwrite=True))}\n")
+
+
+def wait_until_quiet(most_seconds: float = 30.0) -> None:
+    """Wait until all processes of the machine together work less than QUIET."""
+    end = time.monotonic() + most_seconds
+    busy = math.inf
+    while busy > QUIET and time.monotonic() < end:
+        before = _busy_seconds()
+        time.sleep(1)
+        busy = _busy_seconds() - before
+
+
+def _busy_seconds() -> float:
+    """Seconds that the machine's cores have worked, all together."""
+    user, nice, system = map(int, Path("/proc/stat").read_text().split()[1:4])
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 
 
 def _warm(number: int) -> int:
@@ -271,7 +292,7 @@ def _warm(number: int) -> int:
 
 
 def _config(folder: Path, corpus: str | None) -> Prep:
-    words = [f"output={folder}", "held_out.share=0", "cleaning.part_chars=4000000"]
+    words = [f"output={folder}", "held_out.share=0", "cleaning.part_chars=12400000"]
     config = load(Prep, Path(SAMPLE), words)
     if corpus is None:
         return config

@@ -50,7 +50,7 @@ def test_thousands_of_pieces_of_few_and_of_many_letters(num_letters: int) -> Non
 
 @given(st.lists(st.text(letters, min_size=1, max_size=5)), st.text(letters, max_size=30))
 def test_no_pair_of_a_piece_is_missed(pieces: list[str], text: str) -> None:
-    trie = PieceTrie({piece: 0 for piece in pieces})
+    trie = PieceTrie(dict.fromkeys(pieces, 0))
     told = trie.may_join(trie.letter_of[[ord(letter) for letter in text]])
     pairs = {piece[n : n + 2] for piece in pieces for n in range(len(piece) - 1)}
     joined = [text[n : n + 2] in pairs for n in range(len(text) - 1)]
