@@ -95,7 +95,7 @@ class Tokenizer(ABC):
     def _encode_stretch(self, text: str, *, opens: bool) -> TextTokens:
         """The tokens of a text, or of a stretch of one that goes on without a space."""
 
-    @property
+    @cached_property
     @abstractmethod
     def _splits_at_spaces(self) -> bool:
         """Whether a text's tokens may be those of its words, so that these are remembered."""

@@ -81,8 +81,8 @@ class _Batch:
         self.lengths = np.fromiter(map(len, words), np.int64, len(words))
         self.width, self.height = len(words), int(self.lengths.max(initial=0))
         self.letters = self._side_by_side(words)
-        self.nodes: list[Int32[np.ndarray, places]] = []
-        """Where the characters from each place on lead, one of them, two, ..."""
+        self.nodes: list[np.ndarray] = []
+        """Where the characters from each place on lead, one of them, two, ... [places]"""
 
         self.scores: list[np.ndarray] = []
         """Of the pieces there; minus infinity for none. [height width]"""

@@ -141,7 +141,7 @@ class WordPieceTokenizer(Tokenizer):
         """The ids of words that stand alone, in the form the vocabulary knows them in."""
         return [[piece.id for piece in self.inner.model.tokenize(word)] for word in words]
 
-    @property
+    @cached_property
     def _splits_at_spaces(self) -> bool:
         return True
 

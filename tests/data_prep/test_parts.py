@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from data_prep import encoding, parts, progress
+from data_prep import encoding, parts, progress, sealing
 from data_prep.config import Prep
 from data_prep.documents import Document, to_line
 from data_prep.parts import SIDES, part_entry, read_report, side_of, side_path, write_part
@@ -141,6 +141,25 @@ def test_the_parts_of_a_corpus_are_sealed_in_one_order(place: Path, tmp_path: Pa
         assert Shard(target, ShardEntry(**entry)).read_block(0).num_rows > 500
         results.append(target.read_bytes())
     assert results[0] == results[1] == results[2]
+
+
+def test_windows_of_one_seal_key_are_in_the_order_of_their_documents(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """64-bit keys are hardly ever equal, so here they are made so: of 4 bits."""
+    real = parts.seal_keys
+    for module in (parts, sealing):
+        monkeypatch.setattr(module, "seal_keys", lambda *given: real(*given) & np.uint64(0xF << 60))
+    report = made(place, tmp_path, recipe(tmp_path))
+    (plan,) = plan_shards(report["lengths"]["48"]["train"]["buckets"], 64)
+    target = tmp_path / "000000.tar"
+    seal_shard([tmp_path / "part"], 48, "train", plan, 0, 0, 60, target, tmp_path / "report")
+    entry = json.loads((tmp_path / "report").read_bytes())["entry"]
+    block = Shard(target, ShardEntry(**entry)).read_block(0)
+    rows = zip(parts.seal_keys(block, 0), block.document_id, block.window_number, strict=True)
+    found = [tuple(map(int, row)) for row in rows]
+    assert len({key for key, _, _ in found}) == 16 < len(found)
+    assert found == sorted(found)
 
 
 def test_a_probe_writes_nothing_and_counts_the_records_it_saw(place: Path, tmp_path: Path) -> None:

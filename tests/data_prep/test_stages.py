@@ -12,7 +12,15 @@ import pytest
 
 from data_prep import lock
 from data_prep.lock import locked
-from data_prep.stages import Stamp, Work, finish_stage, open_stage, read_stamp, stamp
+from data_prep.stages import (
+    Stamp,
+    Work,
+    finish_stage,
+    open_stage,
+    read_stamp,
+    stamp,
+    still_to_do,
+)
 from mlmdist import object_store
 from mlmdist.errors import ConfigError, DataError
 from mlmdist.files import AnyPath, place, write_bytes, write_json, write_text
@@ -47,6 +55,12 @@ def begin(folder: AnyPath, wanted: Stamp = WANTED, *, overwrite: bool = False) -
 
 def names(folder: AnyPath) -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def test_what_is_not_there_is_done_largest_first(output: AnyPath) -> None:
+    results = [output / "work" / f"{number}" for number in range(6)]
+    write_text(results[3], "done")
+    assert still_to_do(results, [4, 9, 1, 99, 9, 5]) == [1, 4, 5, 0, 2]
 
 
 def test_s1_a_killed_stage_goes_on_with_its_parts(output: AnyPath) -> None:
