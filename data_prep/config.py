@@ -289,7 +289,8 @@ class Shards(Section):
     """Blocks of 1,024 windows a shard."""
 
     bucket_chars: PositiveInt = 64_000_000
-    """Characters of text a bucket, which a worker sorts in memory."""
+    """Most characters of text a bucket, which a worker sorts in memory; of a text of less than a
+    billion they are smaller, so that there are 16, down to 4 M."""
 
 
 class Ray(Section):

@@ -1,4 +1,4 @@
-"""Memory of the C library: what the loader's temporary arrays gave back is kept for the next ones.
+"""Memory of the C library: what temporary arrays gave back is kept for the next ones.
 
 Each step of a batch makes arrays of a megabyte or so and drops them. glibc gives memory of that
 size back to the system at once, and the system clears every page that it hands out anew: that took

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from mlmdist.data.memory import keep_freed
+from mlmdist.memory import keep_freed
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="no other C library is told")
@@ -24,7 +24,7 @@ def test_arrays_made_anew_cost_no_new_pages() -> None:
 
 KEEPS = """
 import resource
-from mlmdist.data.memory import keep_all, keep_freed
+from mlmdist.memory import keep_all, keep_freed
 
 def work():
     return [b"x" * (1 << 26) for _ in range(5)]  # numpy would ask for huge pages
