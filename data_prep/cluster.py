@@ -79,7 +79,7 @@ class Cluster:
         self.started = False
         self.folder: OwnFolder | None = None
         self.board: Any = None
-        self.work: Any = None
+        self.remote_work: Any = None
         self.tickets = 0
         self.most_workers: int | None = None  # once a worker was killed for memory
 
@@ -96,9 +96,9 @@ class Cluster:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)  # Ray has put one there that exits with 15
         self.board = ray.remote(num_cpus=0, max_restarts=-1)(Board).remote()
-        # One for all tasks: each that is made asks for workers of its own. Ray does not try again
-        # by itself: its count would not be known here.
-        self.work = ray.remote(num_cpus=1, max_retries=0)(_work)
+        # One remote function for all tasks: each asks for workers of its own. Ray does not try
+        # again by itself: its count would not be known here.
+        self.remote_work = ray.remote(num_cpus=1, max_retries=0)(_work)
         self.started = True
 
     def _start_local(self) -> None:
@@ -237,7 +237,9 @@ class Cluster:
 
     def _submit(self, function: Callable[..., Any], this: _Try) -> Any:
         interval = max(SECONDS_BETWEEN_MESSAGES, self.workers / MESSAGES_PER_SECOND)
-        return self.work.remote(self.board, this.ticket, interval, function, this.call.arguments)
+        return self.remote_work.remote(
+            self.board, this.ticket, interval, function, this.call.arguments
+        )
 
     def _outcome(self, reference: Any, this: _Try, shown: StageProgress | None) -> Any:
         """The result of a try that is over, or Died."""
@@ -320,7 +322,7 @@ def _to_log(data: dict[str, Any], *_: Any, **__: Any) -> None:
 
 
 ray_worker.print_to_stdstream = _to_log
-# Of a cluster that is gone at the end nobody looks at the tasks' events and meters, which take 3 %
+# Of a cluster that is gone at the end nobody looks at the tasks' events and metrics, which take 3 %
 # of two cores.
 _NO_STATISTICS = {
     "task_events_report_interval_ms": 0,

@@ -289,8 +289,8 @@ class Shards(Section):
     """Blocks of 1,024 windows a shard."""
 
     bucket_chars: PositiveInt = 64_000_000
-    """Most characters of text a bucket, which a worker sorts in memory; of a text of less than a
-    billion they are smaller, so that there are 16, down to 4 M."""
+    """Most characters of text a bucket, which a worker sorts in memory. Of a text of less than 16
+    buckets they are smaller, so that there are 16, down to 2 M."""
 
 
 class Ray(Section):

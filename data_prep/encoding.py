@@ -186,7 +186,10 @@ def _runs(documents: Sequence[Document], tokenizer: Tokenizer) -> Iterator[Run]:
 
 
 def _stretches(paragraphs: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The paragraphs in stretches of RUN_CHARACTERS and at most one paragraph more."""
+    """The paragraphs in stretches of RUN_CHARACTERS and at most one paragraph more.
+
+    Cleaned text is normal already; of other text a stretch may become up to 18 times as long.
+    """
     ends = np.cumsum(np.fromiter(map(len, paragraphs), np.int64, len(paragraphs)))
     first = 0
     while first < len(paragraphs):

@@ -4,8 +4,8 @@ OUTPUT/shards/{train,held_out}         the sets of one window length, or
 OUTPUT/shards/LENGTH/{train,held_out}  those of each of several lengths, out of one encoding
 OUTPUT/shards/quarantine.jsonl         the documents that were left out, if there are any
 
-The driver holds a name and a size of each file of documents and the windows of each bucket (64 MB
-of text): nothing that grows with windows or blocks.
+The driver holds a name and a size of each file of documents and the windows of each bucket (64 M
+characters of text at most): nothing that grows with windows or blocks.
 """
 
 import json
@@ -177,7 +177,7 @@ def _map(cluster: Cluster, config: Prep, manifest: dict[str, Any], work: Work) -
     """
     files = manifest["parts"]
     num_buckets = _num_buckets(manifest["chars"], config.shards.bucket_chars)
-    parts = [work.scratch / f"part-{number:06d}" for number in range(len(files))]
+    parts = [work.scratch / f"part-{n:06d}-of-{num_buckets}-buckets" for n in range(len(files))]
     chars = [file["chars"] for file in files]
     missing = still_to_do([report_path(part) for part in parts], chars)
     documents, tokenizer = config.output / "documents", config.output / "tokenizer"

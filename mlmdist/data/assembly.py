@@ -9,12 +9,12 @@ from jaxtyping import Int64, UInt64
 from mlmdist.config import data as config
 from mlmdist.data.batch import MicroBatch, StepBatch, Stream, filler, lay_out
 from mlmdist.data.masks import Masked, mask_stream, rate_at
-from mlmdist.memory import keep_freed
 from mlmdist.data.mixture import Cells, Mixture, joined
 from mlmdist.data.pairs import UNLABELLED, Spans, pair
 from mlmdist.data.reader import Reader, Windows
 from mlmdist.data.runs import pointers, ranges
 from mlmdist.data.stand_in import is_real
+from mlmdist.memory import keep_freed
 from mlmdist.tokenizer import Vocabulary
 
 

@@ -135,7 +135,7 @@ class Tokenizer(ABC):
         if len(whole) == len(texts):
             return _splice(texts, whole)
         in_words = ["" if number in whole else text for number, text in enumerate(texts)]
-        numbers = self.memo.number(" ".join(in_words if whole else texts), self._encode_words)
+        numbers = self.memo.number(" ".join(in_words), self._encode_words)
         found = self.memo.find(numbers)
         num_words = spaces + 1
         num_words[list(whole)] = 1

@@ -93,7 +93,8 @@ class _Batch:
         """The letter at each place, and NO_LETTER behind the words' ends."""
         trie = self.lattice.trie
         codes = np.frombuffer("".join(words).encode("utf-32-le"), dtype=np.uint32)
-        made = np.full((self.height + trie.depth + 1) * self.width, NO_LETTER, dtype=np.int32)
+        rows = self.height + min(self.height, trie.depth) + 1
+        made = np.full(rows * self.width, NO_LETTER, dtype=np.int32)
         word = np.repeat(np.arange(self.width), self.lengths)
         inside = np.arange(len(codes)) - (np.cumsum(self.lengths) - self.lengths)[word]
         made[inside * self.width + word] = trie.letter_of[codes]

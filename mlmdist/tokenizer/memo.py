@@ -64,7 +64,6 @@ class WordMemo:
 
     def clear(self) -> None:
         """Forget every word but the empty one, which has no tokens."""
-        self.table = WordTable()
         self.first = _Column(np.int32)
         self.counts = _Column(np.int32)
         self.weight = _Column(np.float64)
@@ -72,6 +71,7 @@ class WordMemo:
         self.came_again = _Column(np.bool_)
         self.tokens = _Column(np.int32)
         self.chars = _Column(np.uint8)
+        self.table = WordTable()  # last: columns without words harm nobody, should this be stopped
         none, one = np.zeros(0, dtype=np.int32), np.zeros(1)
         nothing = WordTokens(none, none.astype(np.uint8), one.astype(np.int64), one, one + np.inf)
         self.number("", lambda _: nothing)
@@ -82,15 +82,15 @@ class WordMemo:
         `encode` gets those that are new, with spaces between them, to say what they become. Raises
         UnicodeError for a lone surrogate.
         """
-        if len(self.table) > self.max_words or self.table.long_bytes > MAX_LONG_BYTES:
-            self._forget()
-        known = len(self.table)
         try:
+            if len(self.table) > self.max_words or self.table.long_bytes > MAX_LONG_BYTES:
+                self._forget()
+            known = len(self.table)
             numbers, new = self.table.number(text)
             self.came_again.values[numbers[numbers < known]] = True
             if len(self.table) > known:
                 self._learn(encode(new), len(self.table) - known)
-        except BaseException:  # words have numbers and no tokens
+        except BaseException:  # words have numbers and no tokens, or those of others
             self.clear()
             raise
         return numbers

@@ -8,6 +8,11 @@ of sums, so that the way chosen is one of the highest rounded sum. So a word is 
 total score up to S while the gap between its two best ways is over 2 n u (S + n max|score|); twice
 that is asked here, and four times of the part that does not grow with the text, for the sums of the
 two best ways are rounded too.
+
+A word is cut in units: between two letters that no piece holds side by side every way has a cut,
+so a word's ways are those of its units end to end, its best is their best ones, and the gap between
+its two best is the smallest of theirs. Units come again far oftener than words, so they are
+remembered.
 """
 
 from collections.abc import Sequence
@@ -21,7 +26,7 @@ from mlmdist.tokenizer.piece_trie import PieceTrie
 from mlmdist.tokenizer.text import SPACE
 
 ROUNDING = 2.0**-24  # of one addition in 32 bits, relative
-MAX_UNITS = 1 << 18  # remembered
+MAX_UNITS = 1 << 18  # remembered, of at most about 200 bytes each: 50 MB
 UNKNOWN_PENALTY = 10.0  # SentencePiece's, for an unknown character, below the worst piece
 
 _Cut = tuple[Int32[np.ndarray, "found"], Int32[np.ndarray, "found"], Int64[np.ndarray, "words"]]
@@ -74,6 +79,7 @@ class UnigramWords:
             none = np.zeros(0, dtype=np.int32)
             return WordTokens(none, none.astype(np.uint8), counts, weight, reach)
         codes, lengths = codes[np.repeat(kept, lengths)], lengths[some]
+        codes[codes == ord(" ")] = ord(SPACE)
         found, first_unit = self._in_units(codes, np.cumsum(lengths) - lengths)
         counts[some] = np.add.reduceat(found.counts, first_unit, dtype=np.int64)
         weight[some] = np.add.reduceat(found.weight, first_unit)
@@ -87,11 +93,7 @@ class UnigramWords:
     def _in_units(
         self, codes: UInt32[np.ndarray, "chars"], word_starts: Int64[np.ndarray, "words"]
     ) -> tuple[Found, Int64[np.ndarray, "words"]]:
-        """The tokens of the words' units and each word's first unit; gaps stand for reaches.
-
-        Words begin with a space in `codes`, and the units with the mark of one.
-        """
-        codes = np.where(codes == ord(" "), np.uint32(ord(SPACE)), codes)
+        """The tokens of the words' units and each word's first unit; gaps stand for reaches."""
         starts = np.append(True, ~self.trie.may_join(self.trie.letter_of[codes]))
         starts[word_starts] = True
         unit = np.cumsum(starts) - 1

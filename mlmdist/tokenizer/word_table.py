@@ -46,13 +46,13 @@ class WordTable:
         data = text.encode()
         starts, lengths = _words(data)
         numbers = np.empty(len(starts), np.int64)
-        new = [np.zeros(0, np.int64)]
+        new: list[np.ndarray] = []  # places of words, int64
         for first in range(0, len(starts), WORDS_AT_ONCE):
             some = slice(first, first + WORDS_AT_ONCE)
             numbers[some], places = self._number(data, starts[some], lengths[some])
             new.append(places + first)
-        chosen = np.concatenate(new)
-        return numbers, _spaced(data, starts[chosen], lengths[chosen]).decode()
+        words = [_spaced(data, starts[some], lengths[some]) for some in new if len(some)]
+        return numbers, b" ".join(words).decode()
 
     def _number(
         self, data: bytes, starts: Int64[np.ndarray, "words"], lengths: Int64[np.ndarray, "words"]
@@ -153,7 +153,7 @@ def _spaced(
     """The words with spaces between them."""
     number = np.repeat(np.arange(len(starts)), lengths)
     inside = np.arange(len(number)) - (np.cumsum(lengths) - lengths)[number]
-    made = np.full(max(0, len(number) + len(starts) - 1), SPACE, np.uint8)
+    made = np.full(len(number) + len(starts) - 1, SPACE, np.uint8)
     made[np.arange(len(number)) + number] = np.frombuffer(data, np.uint8)[starts[number] + inside]
     return made.tobytes()
 

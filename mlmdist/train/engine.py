@@ -30,8 +30,8 @@ from deepspeed.utils import (
 from mlmdist import rng
 from mlmdist.config.pretrain import Pretrain
 from mlmdist.data.batch import MicroBatch, StepBatch
-from mlmdist.memory import keep_all
 from mlmdist.dist import Place
+from mlmdist.memory import keep_all
 from mlmdist.model.bert import Bert
 from mlmdist.model.loss import LossSums, loss_sums
 from mlmdist.train import compiler, gloo, lean_zero

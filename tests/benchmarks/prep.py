@@ -41,6 +41,8 @@ SAMPLE_VOCABULARY = 8_000
 TRAINING_CHARS = 20_000_000
 KINDS = ("unigram", "bpe")
 QUIET = 0.1  # seconds of work in a second
+MOST_SECONDS_TO_QUIET = 30
+PART_CHARS = 12_400_000  # a second of work; 148 MB are twelve, so no worker waits for the last
 
 
 def main() -> None:
@@ -264,13 +266,13 @@ def _make_shards_once(output: Path, workers: int) -> None:
         tasks = [(number,) for number in range(4 * workers)]
         for _ in cluster.run(_warm, tasks):
             pass
-        wait_until_quiet()
+        _wait_until_quiet()
         sys.stdout.write(f"{seconds(lambda: make_shards(config, cluster, overwrite=True))}\n")
 
 
-def wait_until_quiet(most_seconds: float = 30.0) -> None:
+def _wait_until_quiet() -> None:
     """Wait until all processes of the machine together work less than QUIET."""
-    end = time.monotonic() + most_seconds
+    end = time.monotonic() + MOST_SECONDS_TO_QUIET
     busy = math.inf
     while busy > QUIET and time.monotonic() < end:
         before = _busy_seconds()
@@ -292,7 +294,7 @@ def _warm(number: int) -> int:
 
 
 def _config(folder: Path, corpus: str | None) -> Prep:
-    words = [f"output={folder}", "held_out.share=0", "cleaning.part_chars=12400000"]
+    words = [f"output={folder}", "held_out.share=0", f"cleaning.part_chars={PART_CHARS}"]
     config = load(Prep, Path(SAMPLE), words)
     if corpus is None:
         return config

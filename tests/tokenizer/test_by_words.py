@@ -166,6 +166,7 @@ def test_what_the_memo_holds_changes_nothing() -> None:
     lines = [tokenizer.normalize(line) for line in text_lines(200, 9)]
     expected = as_lists(tokenizer, lines)
     forgetful.memo = WordMemo(max_words=7)
+    forgetful._unigram.units = WordMemo(max_words=5)
     for size in (1, 3, 50):
         batches = [lines[first : first + size] for first in range(0, len(lines), size)]
         tokens = [token for batch in batches for token in as_lists(forgetful, batch)[0]]
@@ -182,6 +183,28 @@ def test_the_memo_keeps_what_came_again() -> None:
     assert len(tokenizer.memo.table) <= 22
     table = tokenizer.memo.table
     assert {"", "ba", "ki", "lo"} <= set(table.words(np.arange(len(table))))
+
+
+def test_being_stopped_while_words_are_forgotten_leaves_no_trace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tokenizer = train("bpe")
+    tokenizer.memo = WordMemo(max_words=4)
+    assert_whole(tokenizer, ["ba ki lo mu shi renba"])
+    real, made = memo._Column, 0
+
+    def column(dtype: type[np.generic]) -> memo._Column:
+        nonlocal made
+        made += 1
+        if made == 3:
+            raise KeyboardInterrupt
+        return real(dtype)
+
+    monkeypatch.setattr(memo, "_Column", column)
+    with pytest.raises(KeyboardInterrupt):
+        tokenizer.encode_with_ends(["lo vor"])
+    assert made > 3, "it was not stopped"
+    assert_whole(tokenizer, ["vor ki", "shi ba renba mu"])
 
 
 def test_a_text_that_cannot_be_encoded_leaves_no_trace() -> None:

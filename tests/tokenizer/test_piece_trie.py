@@ -48,6 +48,19 @@ def test_thousands_of_pieces_of_few_and_of_many_letters(num_letters: int) -> Non
     assert_as_a_dictionary(pieces, [*tried, *some, *(piece + "?" for piece in some)])
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("num_letters", "num_children"), [(32, 10), (64, 16), (128, 32), (600, 90)]
+)
+def test_families_that_hardly_fit_between_each_other(num_letters: int, num_children: int) -> None:
+    """No base is free for the last ones until the table has grown."""
+    draw = np.random.default_rng(0)
+    alphabet = [chr(0x4E00 + number) for number in range(num_letters)]
+    pairs = [a + b for a in alphabet for b in draw.choice(alphabet, num_children, replace=False)]
+    pieces = {piece: number for number, piece in enumerate(alphabet + pairs)}
+    assert_as_a_dictionary(pieces, [a + b for a in alphabet for b in alphabet[:200]])
+
+
 @given(st.lists(st.text(letters, min_size=1, max_size=5)), st.text(letters, max_size=30))
 def test_no_pair_of_a_piece_is_missed(pieces: list[str], text: str) -> None:
     trie = PieceTrie(dict.fromkeys(pieces, 0))
