@@ -19,6 +19,7 @@ from data_prep.config import Ray
 from data_prep.own_folder import OwnFolder, remove_leftovers
 from data_prep.progress import SECONDS_BETWEEN_MESSAGES, Board, StageProgress, Teller, listen
 from mlmdist.errors import ConfigError, DataError
+from mlmdist.memory import keep_freed
 from mlmdist.object_store import environment, user_error
 
 log = logging.getLogger(__name__)
@@ -294,6 +295,7 @@ def _work(
     board: Any, ticket: int, interval: float, function: Callable[..., Any], arguments: Any
 ) -> tuple[Any, dict[str, Any], float]:
     """In a worker: the function's result, what it told in all, and the seconds it took."""
+    keep_freed()
     teller = Teller(lambda totals: board.put.remote(ticket, totals), interval)
     listen(teller.add)
     try:
