@@ -20,7 +20,7 @@ from data_prep.own_folder import FOLDER_PREFIX, remove_leftovers
 from data_prep.progress import StageProgress, Totals
 from data_prep.quarantine import Killers, run_guarded
 from mlmdist.errors import ConfigError, DataError
-from tests.data_prep.guarded import count_slowly, work_and_exit
+from tests.data_prep.guarded import begun_at, count_slowly, work_and_exit
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,6 +39,13 @@ class Watched(StageProgress):
     def hear(self, board: Mapping[int, Totals], tasks: Mapping[int, int]) -> None:
         super().hear(board, tasks)
         self.heard.append(self.current())
+
+
+def test_tasks_begin_in_the_order_given(cluster: Cluster) -> None:
+    """So that the largest, which go first, are not waited for at the end."""
+    begun = dict(cluster.run(begun_at, [(0.05,)] * 12))
+    order = sorted(begun, key=lambda number: begun[number])
+    assert all(abs(place - number) <= 4 for place, number in enumerate(order)), order
 
 
 @pytest.mark.long
