@@ -110,7 +110,7 @@ class WordTable:
         self.rows[first : self.size] = rows
         if self.size > MOST_FILLED * len(self.slots):
             while self.size > MOST_FILLED * (1 << self.bits):
-                self.bits += 1
+                self.bits += 2
             self.slots = np.full(1 << self.bits, EMPTY, np.int32)
             first = 0
         self._fill(np.arange(first, self.size))

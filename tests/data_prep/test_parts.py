@@ -13,6 +13,7 @@ from data_prep.config import Prep
 from data_prep.documents import Document, to_line
 from data_prep.parts import SIDES, part_entry, read_report, side_of, side_path, write_part
 from data_prep.sealing import plan_shards, seal_shard
+from data_prep.shard_stage import _num_buckets
 from data_prep.tokenizer_training import train_tokenizer
 from mlmdist.blocks import Block, concatenate
 from mlmdist.errors import ConfigError
@@ -141,6 +142,16 @@ def test_the_parts_of_a_corpus_are_sealed_in_one_order(place: Path, tmp_path: Pa
         assert Shard(target, ShardEntry(**entry)).read_block(0).num_rows > 500
         results.append(target.read_bytes())
     assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize(
+    ("chars", "number"),
+    [(0, 1), (3_999_999, 1), (4_000_000, 2), (148_000_000, 16), (1 << 30, 32), (1 << 40, 32768)],
+)
+def test_buckets_are_as_many_as_the_text_asks_and_some_of_a_small_one(
+    chars: int, number: int
+) -> None:
+    assert _num_buckets(chars, 64_000_000) == number
 
 
 def test_windows_of_one_seal_key_are_in_the_order_of_their_documents(
